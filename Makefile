@@ -1,0 +1,53 @@
+# Everything a contributor runs. Each target sets up what it needs first; a second run is instant.
+VENV := .venv
+BIN := $(VENV)/bin
+QUICK := $(wildcard tests/unit tests/tidy tests/contract tests/scenarios)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-browser demo test test-unit check fmt bench bench-core lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.project $(VENV)/.java ## install everything into .venv, and Java where it is missing
+
+setup-browser: $(VENV)/.browser ## make sure of a Chromium for the browser tests
+
+demo: setup ## show a small cluster at work
+	$(BIN)/python -m ringlog.demo
+
+test: check ## check, then run every test
+	$(BIN)/pytest
+
+test-unit: setup ## run the quick tests: unit, tidy, contract, scenarios
+	$(BIN)/pytest -q $(QUICK)
+
+check: setup ## lint, formatting, types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+fmt: setup ## format, and fix what can be fixed
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: setup ## run all benchmarks
+	$(BIN)/python -m bench
+
+bench-core: setup ## benchmark the pure core
+	$(BIN)/python -m bench.core
+
+lock: ## pin requirements/*.in; ARGS="--upgrade-package NAME" to move a pin
+	deploy/lock.sh $(ARGS)
+
+clean: ## remove caches and build products; .venv and .state stay
+	deploy/clean.sh
+
+$(VENV)/.requirements: requirements/build.txt requirements/dev.txt
+	deploy/setup.sh requirements
+$(VENV)/.project: pyproject.toml $(VENV)/.requirements
+	deploy/setup.sh project
+$(VENV)/.java: | $(VENV)/.requirements
+	deploy/setup.sh java
+$(VENV)/.browser: | $(VENV)/.requirements
+	deploy/setup.sh browser

@@ -1,0 +1,1 @@
+"""Looking at a log offline: verify, replay, compare, report."""

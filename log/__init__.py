@@ -1,0 +1,1 @@
+"""The ordered history: entries, their chain, their store and their spreading."""

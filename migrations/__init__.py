@@ -1,0 +1,1 @@
+"""The Postgres schema, numbered and forward only."""

@@ -1,0 +1,1 @@
+"""Moving the data of ranges between nodes, with Spark."""

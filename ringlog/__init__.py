@@ -1,0 +1,1 @@
+"""The front door: the command, connecting, the Spark data source."""

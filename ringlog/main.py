@@ -1,0 +1,45 @@
+"""The `ringlog` command.
+
+Only what the command line itself needs is imported here; each verb imports the rest when it
+runs, so that `ringlog --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="ringlog",
+    help="Cluster metadata as a log: who is in, who owns what, and what is being moved where.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import version
+
+    typer.echo(f"ringlog {version('ringlog')}")
+    raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def command(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Say which release this is."
+        ),
+    ] = False,
+) -> None:
+    assert not version, "answered by its callback, before the command itself"
+
+
+def main() -> None:
+    app()

@@ -1,0 +1,1 @@
+"""Driving multi-step changes from step to step."""

@@ -1,0 +1,1 @@
+"""The processes, one sub-package each."""

@@ -1,0 +1,1 @@
+"""Shortcuts through the log."""

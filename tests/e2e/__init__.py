@@ -1,0 +1,1 @@
+"""The services as real processes, through the client and the console."""

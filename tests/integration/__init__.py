@@ -1,0 +1,1 @@
+"""Real Postgres, real Kafka, local Spark."""

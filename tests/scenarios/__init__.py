@@ -1,0 +1,1 @@
+"""Scripts of operations with what they are expected to lead to."""

@@ -1,0 +1,1 @@
+"""Random histories over the pure core, compared with a naive model."""

@@ -1,0 +1,92 @@
+"""The files of the repository, as the rules about them see them."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Mirrors .gitignore: what is not ours to judge.
+_SKIPPED = {
+    ".git",
+    ".hypothesis",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".state",
+    ".venv",
+    "__pycache__",
+    "artifacts",
+    "build",
+    "dist",
+    "htmlcov",
+    "metastore_db",
+    "spark-warehouse",
+}
+
+
+class Source(msgspec.Struct, frozen=True, dict=True):
+    """One text file, named by its path from the root of the repository."""
+
+    path: PurePosixPath
+    text: str
+
+    @property
+    def package(self) -> str:
+        """The top-level folder, or nothing for a file at the root."""
+        return self.path.parts[0] if len(self.path.parts) > 1 else ""
+
+    @property
+    def inner(self) -> str:
+        """The path inside the top-level folder."""
+        return "/".join(self.path.parts[1:])
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    def comments(self) -> Iterator[tuple[int, str]]:
+        """Each comment of a Python source with its line; strings that look like one are not."""
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+
+
+def source(path: str, text: str) -> Source:
+    """A made-up file, for testing the rules themselves."""
+    return Source(PurePosixPath(path), text)
+
+
+def text_files(root: Path = ROOT, *suffixes: str) -> list[Source]:
+    """Every text file of the repository, or those with one of the suffixes."""
+    found = []
+    for path in _walk(root):
+        if suffixes and path.suffix not in suffixes:
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found.append(Source(PurePosixPath(path.relative_to(root).as_posix()), text))
+    return found
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink() or path.name in _SKIPPED or path.suffix == ".egg-info":
+            continue
+        if path.is_dir():
+            yield from _walk(path)
+        else:
+            yield path

@@ -1,0 +1,1 @@
+"""Pure code, in milliseconds."""
