@@ -2,6 +2,8 @@
 
 from hypothesis import settings
 
+pytest_plugins = ["tests.fixtures.postgres"]
+
 # A busy machine is no finding, hence no deadline; a failure prints what reproduces it.
 settings.register_profile("ringlog", deadline=None, print_blob=True)
 settings.load_profile("ringlog")
