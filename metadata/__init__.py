@@ -1,0 +1,1 @@
+"""The model: immutable values that describe a cluster at one epoch."""

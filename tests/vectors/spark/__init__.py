@@ -1,0 +1,1 @@
+"""What Spark's own hash function answers."""

@@ -1,0 +1,1 @@
+"""Every way the metadata may change, as pure functions."""

@@ -1,0 +1,44 @@
+"""Ending a sequence of any kind: cancel it, or retire it."""
+
+from __future__ import annotations
+
+from metadata.barriers import Evidence
+from metadata.cluster import ClusterMetadata
+from metadata.plans import Step
+from transformations import stepping
+from transformations.fields import Nodes, SequenceRef, Verb
+from transformations.guards import first_unknown
+from transformations.outcome import Outcome, Rejected
+
+
+class CancelSequence(Verb, frozen=True):
+    """Turn back, from any step before FINISH.
+
+    `dead` names nodes that will not answer any more, so that retiring need not wait for them.
+    """
+
+    sequence: SequenceRef
+    barrier: Evidence | None = None
+    dead: Nodes = ()
+
+    def execute(self, metadata: ClusterMetadata) -> Outcome:
+        found = stepping.find_due(metadata, self.sequence, None, Step.CANCEL)
+        if isinstance(found, Rejected):
+            return found
+        unknown = first_unknown(metadata, self.dead)
+        if unknown is not None:
+            return unknown
+        return stepping.cancel(metadata, found, self.barrier, self.dead)
+
+
+class RetireSequence(Verb, frozen=True):
+    """Release the ranges of a sequence that finished or was cancelled."""
+
+    sequence: SequenceRef
+    barrier: Evidence | None = None
+
+    def execute(self, metadata: ClusterMetadata) -> Outcome:
+        found = stepping.find_due(metadata, self.sequence, None, Step.RETIRE)
+        if isinstance(found, Rejected):
+            return found
+        return stepping.retire(metadata, found, self.barrier)
