@@ -1,7 +1,7 @@
 # Everything a contributor runs. Each target sets up what it needs first; a second run is instant.
 VENV := .venv
 BIN := $(VENV)/bin
-QUICK := $(wildcard tests/unit tests/tidy tests/contract tests/scenarios)
+QUICK := $(wildcard tests/unit tests/tidy tests/contract tests/scenarios tests/golden)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-browser demo test test-unit check fmt bench bench-core lock clean

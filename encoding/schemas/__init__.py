@@ -1,0 +1,1 @@
+"""Avro schemas, one per kind and version: added, never edited."""

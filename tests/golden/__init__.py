@@ -1,0 +1,1 @@
+"""Logs and images that releases have written, and how they were made."""
