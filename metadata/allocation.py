@@ -207,9 +207,7 @@ def _cut(ring: _Ring, sides: Sequence[_Side], used: set[int], count: int) -> lis
 
 
 def _best(costs: _Floats, owners: _Indexes, most: int) -> list[int]:
-    """The cheapest offers of different owners, far enough apart not to change each other."""
-    apart = len(costs) // (4 * most)
-    here = np.arange(len(costs))
+    """The cheapest offers, one of each owner: who has lost a range offers less for the next."""
     costs = costs.copy()
     best: list[int] = []
     for _ in range(most):
@@ -217,8 +215,7 @@ def _best(costs: _Floats, owners: _Indexes, most: int) -> list[int]:
         if costs[at] == np.inf:
             break
         best.append(at)
-        near = (here - at + apart) % len(costs) <= 2 * apart
-        costs[near | (owners == owners[at])] = np.inf
+        costs[owners == owners[at]] = np.inf
     return best
 
 

@@ -42,7 +42,7 @@ class Leaf(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
 
 
-class Branch(msgspec.Struct, frozen=True):
+class Branch(msgspec.Struct, frozen=True, gc=False):
     """Sixteen subtrees, at least two leaves among them, and their digests side by side."""
 
     digest: bytes

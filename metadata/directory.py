@@ -41,7 +41,7 @@ class Location(msgspec.Struct, frozen=True, gc=False):
         return f"{self.datacenter}/{self.rack}"
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What the cluster knows of one node; its tokens are in the ring."""
 
     id: NodeId

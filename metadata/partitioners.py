@@ -14,10 +14,8 @@ from metadata.columns import ColumnType
 from metadata.murmur3 import murmur3_token
 from metadata.tokens import Token
 
-Value: TypeAlias = str | int | float | bool | bytes
-"""Of a timestamp: microseconds since 1970, as Spark counts them."""
-
-Key: TypeAlias = Sequence[tuple[ColumnType, Value]]
+Key: TypeAlias = Sequence[tuple[ColumnType, object]]
+"""The columns in order. A timestamp is its microseconds since 1970, as Spark counts them."""
 
 _SEED = 42
 
@@ -49,7 +47,7 @@ def _spark_token(key: Key) -> Token:
     return Token(seed - 2**64 if seed >= 2**63 else seed)
 
 
-def _spark_bytes(column: ColumnType, value: Value) -> bytes:
+def _spark_bytes(column: ColumnType, value: object) -> bytes:
     match column, value:
         case ColumnType.STRING, str(text):
             return text.encode()
@@ -61,9 +59,9 @@ def _spark_bytes(column: ColumnType, value: Value) -> bytes:
             return number.to_bytes(4, "little", signed=True)
         case ((ColumnType.BIGINT | ColumnType.TIMESTAMP), int(number)):
             return number.to_bytes(8, "little", signed=True)
-        case ColumnType.DOUBLE, float() | int():
+        case ColumnType.DOUBLE, float(number) | int(number):
             # Every NaN is the same one, and adding 0.0 turns -0.0 into 0.0.
-            return pack("<d", nan if isnan(value) else value + 0.0)
+            return pack("<d", nan if isnan(number) else number + 0.0)
         case _:
             raise TypeError(f"a {column} cannot be {value!r}")
 
@@ -76,7 +74,7 @@ def _cassandra_key(key: Key) -> bytes:
     return b"".join(len(part).to_bytes(2, "big") + part + b"\0" for part in parts)
 
 
-def _cassandra_bytes(column: ColumnType, value: Value) -> bytes:
+def _cassandra_bytes(column: ColumnType, value: object) -> bytes:
     match column, value:
         case ColumnType.STRING, str(text):
             return text.encode()
@@ -91,7 +89,7 @@ def _cassandra_bytes(column: ColumnType, value: Value) -> bytes:
         case ColumnType.TIMESTAMP, int(micros):
             # Cassandra keeps milliseconds: what falls into the same one has the same token.
             return (micros // 1000).to_bytes(8, "big", signed=True)
-        case ColumnType.DOUBLE, float() | int():
-            return pack(">d", value)
+        case ColumnType.DOUBLE, float(number) | int(number):
+            return pack(">d", number)
         case _:
             raise TypeError(f"a {column} cannot be {value!r}")

@@ -45,7 +45,7 @@ class Network(msgspec.Struct, frozen=True, tag_field="strategy", tag="network"):
 Replication = Simple | Network
 
 
-class Keyspace(msgspec.Struct, frozen=True, kw_only=True):
+class Keyspace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     replication: Replication
     epoch: Epoch
@@ -56,7 +56,7 @@ class Column(msgspec.Struct, frozen=True, gc=False):
     type: ColumnType
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """`dropped` remembers columns that went, so that a name never returns with another type."""
 
     id: TableId

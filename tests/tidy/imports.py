@@ -41,6 +41,7 @@ MAY_IMPORT = {
             "kafka.py": _names("aiokafka"),
             "notify.py": _names("asyncpg"),
             "postgres.py": _names("asyncpg"),
+            "postgres_sessions.py": _names("asyncpg"),
         },
     ),
     "snapshots": Allowance(ours=_HISTORY, only_in={"postgres.py": _names("asyncpg")}),

@@ -89,3 +89,34 @@ def test_several_key_columns_are_joined_as_cassandra_joins_them():
 def test_a_value_of_another_type_is_a_bug(partitioner):
     with pytest.raises(TypeError, match="a bigint cannot be 'x'"):
         token_of(partitioner, [(ColumnType.BIGINT, "x")])
+
+
+def test_typed_keys_are_hashed_as_cassandra_stores_them():
+    types = {"text": ColumnType.STRING, "int": ColumnType.INT, "bigint": ColumnType.BIGINT}
+
+    for item in CASSANDRA:
+        if item["type"] in types:
+            key = [(types[item["type"]], item["value"])]
+        elif item["type"] == "composite(text,int)":
+            key = list(zip((ColumnType.STRING, ColumnType.INT), item["value"], strict=True))
+        else:
+            key = [(ColumnType.BINARY, bytes.fromhex(item["hex"]))]
+        assert token_of(Partitioner.MURMUR3, key) == item["token"]
+
+
+def test_spark_knows_one_nan_and_one_zero():
+    def token(number):
+        return token_of(Partitioner.XXHASH64, [(ColumnType.DOUBLE, number)])
+
+    assert token(float("nan")) == token(-float("nan")) == -3127944061524951246
+    assert token(-0.0) == token(0.0) == token(0)
+
+
+@pytest.mark.parametrize("partitioner", Partitioner)
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(ColumnType.INT, 2**31), (ColumnType.BIGINT, -(2**63) - 1), (ColumnType.TIMESTAMP, 2**73)],
+)
+def test_a_number_beyond_its_type_has_no_token(partitioner, kind, value):
+    with pytest.raises(OverflowError):
+        token_of(partitioner, [(kind, value)])
