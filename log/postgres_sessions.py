@@ -18,7 +18,7 @@ DOUBT_AFTER_S = 15.0
 """When an append that does not answer counts as one whose outcome is unknown."""
 READERS_MAX = 4
 
-_BROKEN = (
+BROKEN = (
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
@@ -61,7 +61,7 @@ class Sessions:
             deadline = datetime.now(UTC) + timedelta(seconds=valid_for_s + self._clock_offset_s)
             async with asyncio.timeout(DOUBT_AFTER_S):
                 return bool(await writer.fetchval(statement, *onto, deadline, *arguments))
-        except _BROKEN as error:
+        except BROKEN as error:
             self._drop_writer()
             raise StoreUnavailableError(repr(error)) from error
 
@@ -71,7 +71,7 @@ class Sessions:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 rows: list[asyncpg.Record] = await pool.fetch(statement, *arguments)
                 return rows
-        except _BROKEN as error:
+        except BROKEN as error:
             raise StoreUnavailableError(repr(error)) from error
 
     async def close(self) -> None:

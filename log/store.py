@@ -17,7 +17,7 @@ from metadata.epoch import Epoch
 from transformations.outcome import Rejected, Result
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A proposal that was refused for good, so that its retry gets the same answer.
 
     `epoch` is the newest one at which it was judged. `proposal` is a digest of what was proposed:
@@ -30,7 +30,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     rejected: Rejected
 
 
-class Committed(msgspec.Struct, frozen=True, kw_only=True):
+class Committed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A proposal that is in the log, and what its proposer is told, now and on every retry."""
 
     entry_id: EntryId

@@ -8,19 +8,20 @@ from typing import Any, NamedTuple
 
 from metadata.barriers import Evidence, Level, moved_with_tables, voter_groups
 from metadata.cluster import ClusterMetadata
+from metadata.columns import ColumnType
 from metadata.directory import Location, NodeId, NodeState
 from metadata.image import image_of
 from metadata.plans import Step
 from metadata.receipts import Figures, Receipt, Source
 from metadata.schema import Column, Network, Simple
 from metadata.sequences import Sequence, SequenceKind
-from metadata.tokens import MAXIMUM, MINIMUM, Range
+from metadata.tokens import MAXIMUM, MINIMUM, Range, Token
 from tests.simulation.model import Op
 from transformations import cms, extensions, initialize, join, leave, move, replace, schema
 from transformations.cms import NewMember
 from transformations.directory import AlterTopology, Register, Startup, Unregister
 from transformations.ending import CancelSequence, RetireSequence
-from transformations.sessions import CloseSession, OpenSession
+from transformations.sessions import CloseSession, Errand, OpenSession
 
 NODES_MAX = 50
 SEQUENCES_MAX = 5
@@ -103,13 +104,13 @@ class Actions:
         fitting = [node.id for node in metadata.directory.nodes.values() if node.state in states]
         return self._rng.choice(fitting) if fitting else None
 
-    def _tokens(self, metadata: ClusterMetadata) -> tuple[int, ...]:
+    def _tokens(self, metadata: ClusterMetadata) -> tuple[Token, ...]:
         tokens = {self._rng.randint(MINIMUM, MAXIMUM) for _ in range(self._setting.tokens)}
         if self._rng.random() < 0.08:
             tokens.add(self._rng.choice([MINIMUM, MAXIMUM, 0]))
         if self._rng.random() < 0.02 and metadata.ring.tokens:
             tokens.add(self._rng.choice(metadata.ring.tokens))
-        return tuple(sorted(tokens))
+        return tuple(Token(token) for token in sorted(tokens))
 
     def _replication(self) -> tuple[Any, tuple]:
         factor = self._rng.randint(1, self._setting.factor)
@@ -231,7 +232,7 @@ class Actions:
         tables = metadata.schema.tables.values()
         if not tables or self._rng.random() < 0.5:
             self._made += 1
-            columns = (Column("key", "string"), Column("value", "bigint"))
+            columns = (Column("key", ColumnType.STRING), Column("value", ColumnType.BIGINT))
             return Action(
                 schema.CreateTable(
                     keyspace=self._rng.choice(names),
@@ -242,7 +243,7 @@ class Actions:
             )
         table = self._rng.choice(tables)
         if self._rng.random() < 0.5:
-            added = (Column(f"c{len(table.columns)}_{metadata.epoch}", "int"),)
+            added = (Column(f"c{len(table.columns)}_{metadata.epoch}", ColumnType.INT),)
             return Action(schema.AlterTable(keyspace=table.keyspace, name=table.name, add=added))
         return Action(schema.DropTable(keyspace=table.keyspace, name=table.name))
 
@@ -277,7 +278,9 @@ class Actions:
             extensions.SetExtension(name=f"e{self._rng.randint(1, 5)}", value=str(self._made)),
             extensions.ClearExtension(name=f"e{self._rng.randint(1, 5)}"),
             OpenSession(
-                purpose="repair", nodes=(self._rng.choice(nodes),), ranges=(Range(0, 100),)
+                purpose=Errand.REPAIR,
+                nodes=(self._rng.choice(nodes),),
+                ranges=(Range(Token(0), Token(100)),),
             ),
             cms.PrepareCmsReconfiguration(add=(member,), remove=tuple(metadata.cms.members)[:1]),
         ]

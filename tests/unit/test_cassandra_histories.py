@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from metadata.cluster import NOTHING_YET, ClusterMetadata
-from metadata.directory import Location, NodeState
+from metadata.directory import Location, NodeId, NodeState
 from metadata.invariants import broken_between, violations
 from metadata.locks import SequenceId
 from metadata.partitioners import Partitioner
@@ -25,7 +25,7 @@ from transformations.directory import AlterTopology, Register, Unregister
 from transformations.ending import CancelSequence, RetireSequence
 from transformations.initialize import Initialize
 from transformations.join import FinishJoin, MidJoin, PrepareJoin, StartJoin, UnsafeJoin
-from transformations.kinds import execute
+from transformations.kinds import AnyTransformation, execute
 from transformations.leave import Assassinate, FinishLeave, MidLeave, PrepareLeave, StartLeave
 from transformations.move import FinishMove, MidMove, PrepareMove, StartMove
 from transformations.outcome import Accepted, Outcome
@@ -84,6 +84,12 @@ def test_all_histories_are_there():
     assert len(HISTORIES) == 29
 
 
+def accepted(transformation: AnyTransformation, metadata: ClusterMetadata) -> ClusterMetadata:
+    outcome = execute(transformation, metadata)
+    assert isinstance(outcome, Accepted), outcome
+    return outcome.after
+
+
 class Replay:
     """Our side: the metadata, and Cassandra's node ids as ours."""
 
@@ -93,7 +99,7 @@ class Replay:
             partitioner=Partitioner.MURMUR3,
             cluster="00000000-0000-0000-0000-000000000001",
         )
-        self.metadata: ClusterMetadata = execute(founded, NOTHING_YET).after
+        self.metadata: ClusterMetadata = accepted(founded, NOTHING_YET)
 
     def take(self, op: dict) -> Outcome:
         outcome = execute(self._transformation(op), self.metadata)
@@ -105,7 +111,7 @@ class Replay:
     def _retire(self) -> None:
         for sequence in self.metadata.sequences.in_progress.values():
             if sequence.due is Step.RETIRE:
-                self._go_to(execute(RetireSequence(sequence=sequence.id), self.metadata).after)
+                self._go_to(accepted(RetireSequence(sequence=sequence.id), self.metadata))
 
     def _go_to(self, after: ClusterMetadata) -> None:
         assert list(broken_between(self.metadata, after)) == []
@@ -163,14 +169,14 @@ class Replay:
         return CancelSequence(sequence=self._sequence_of(node))
 
     def _advance(self, node):
-        found = self.metadata.sequences.of_node(node)
+        (found,) = (s for s in self.metadata.sequences.in_progress.values() if s.concerns(node))
         return STEPS[found.kind, found.due](sequence=found.id)
 
     def _step(self, node, kind):
         step, sequence = kind.lower().split("_")
         return STEPS[SequenceKind(sequence), Step(step)](sequence=self._sequence_of(node))
 
-    def _sequence_of(self, node: int) -> SequenceId:
+    def _sequence_of(self, node: NodeId) -> SequenceId:
         found = self.metadata.sequences.of_node(node)
         return NO_SEQUENCE if found is None else found.id
 

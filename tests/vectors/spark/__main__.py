@@ -7,9 +7,10 @@ import json
 import os
 import random
 import sys
+from typing import Any
 
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -55,7 +56,7 @@ def plain(value: object) -> object:
     return repr(value) if isinstance(value, float) else value
 
 
-def column(kind: str, value: object) -> object:
+def column(kind: str, value: Any) -> Column:
     if kind == "timestamp":
         return f.timestamp_micros(f.lit(value).cast("bigint"))
     return f.lit(bytearray(value) if kind == "binary" else value).cast(SQL_TYPES[kind])
@@ -67,7 +68,7 @@ def main() -> None:
     keys = samples(random.Random(42))
     one = session.range(1)
     hashes = [f.xxhash64(*(column(kind, value) for kind, value in key)) for key in keys]
-    row = [one.select(hash_).first()[0] for hash_ in hashes]
+    row = [one.select(hash_).collect()[0][0] for hash_ in hashes]
     recorded = [
         {"key": [[kind, plain(value)] for kind, value in key], "token": token}
         for key, token in zip(keys, row, strict=True)

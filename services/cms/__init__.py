@@ -1,0 +1,1 @@
+"""The metadata service: decides, appends and answers over HTTP."""

@@ -1,0 +1,202 @@
+"""One CMS process without its HTTP: sequencing, reading, snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+import structlog
+
+from log.batch import Answer, Request, Stamp
+from log.entry import SealedEntry
+from log.published import Published
+from log.replay import Applied, apply
+from log.sequencer import Hooks, Sequencer
+from log.store import LogStore, StoreUnavailableError
+from metadata.epoch import Epoch
+from services.cms.forwarding import Submit
+from services.cms.history import History
+from services.cms.leading import Alone, Route
+from services.cms.tips import TipReader
+from snapshots.policy import Cadence
+from snapshots.restore import newest_usable, taken
+from snapshots.store import SnapshotInfo, SnapshotStore
+
+logger = structlog.get_logger()
+
+FAR_AHEAD = Epoch(2**53)
+LATEST_TIMEOUT_S = 10.0
+SNAPSHOTS_LISTED_MAX = 1000
+PAGE_ENTRIES_MAX = 1000
+PAGE_BYTES_MAX = 8 * 1024 * 1024
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What an engine is made of."""
+
+    store: LogStore
+    snapshots: SnapshotStore
+    published: Published
+    sequencer: Sequencer
+    route: Route
+
+
+class Engine:
+    """What the HTTP layer asks; `running` makes one and keeps its tasks."""
+
+    def __init__(self, name: str, parts: Parts) -> None:
+        self.name = name
+        self._parts = parts
+        self._tips = TipReader(parts.store)
+        self._history = History(self._read_after, parts.snapshots, report_unusable)
+
+    @property
+    def applied(self) -> Applied:
+        return self._parts.published.applied
+
+    @property
+    def queue_depth(self) -> int:
+        return self._parts.sequencer.depth
+
+    @property
+    def is_sequencing(self) -> bool:
+        return self._parts.route.is_sequencing
+
+    async def commit(self, request: Request) -> list[Answer]:
+        """Have it decided, here or by the CMS that sequences."""
+        return await self._parts.route.submit(request)
+
+    async def sequence(self, request: Request) -> list[Answer]:
+        """Decide it here, whoever sequences: what another CMS forwarded."""
+        return await self._parts.sequencer.submit(request)
+
+    async def latest(self) -> Applied:
+        """At or above every epoch that any CMS acknowledged before the call."""
+        tip = await self._tips.read()
+        if tip.epoch > self.applied.metadata.epoch:
+            self._parts.sequencer.poke()
+            before = Epoch(tip.epoch - 1)
+            if not await self._parts.published.wait_beyond(before, LATEST_TIMEOUT_S):
+                raise StoreUnavailableError(f"epoch {tip.epoch} is not applied yet")
+        return self.applied
+
+    async def entries_after(
+        self, epoch: Epoch, *, entries_max: int, bytes_max: int
+    ) -> Sequence[SealedEntry]:
+        recent = self._parts.published.recent_after(
+            epoch, entries_max=entries_max, bytes_max=bytes_max
+        )
+        if recent is not None:
+            return recent
+        return await self._parts.store.read_after(
+            epoch, entries_max=entries_max, bytes_max=bytes_max
+        )
+
+    async def wait_beyond(self, epoch: Epoch, timeout_s: float) -> None:
+        await self._parts.published.wait_beyond(epoch, timeout_s)
+
+    async def metadata_at(self, epoch: Epoch) -> Applied:
+        if epoch == self.applied.metadata.epoch:
+            return self.applied
+        if epoch > self.applied.metadata.epoch:
+            raise LookupError(f"epoch {epoch} is beyond the tip")
+        return await self._history.at(epoch)
+
+    async def snapshot_epochs(self) -> Sequence[SnapshotInfo]:
+        return await self._parts.snapshots.listed(up_to=FAR_AHEAD, limit=SNAPSHOTS_LISTED_MAX)
+
+    async def snapshot(self, epoch: Epoch) -> bytes | None:
+        found = await self._parts.snapshots.load(epoch)
+        return None if found is None else found.image
+
+    async def newest_snapshot_after(self, epoch: Epoch) -> SnapshotInfo | None:
+        listed = await self._parts.snapshots.listed(up_to=self.applied.metadata.epoch, limit=1)
+        return listed[0] if listed and listed[0].epoch > epoch else None
+
+    async def _read_after(
+        self, epoch: Epoch, entries_max: int, bytes_max: int
+    ) -> Sequence[SealedEntry]:
+        return await self._parts.store.read_after(
+            epoch, entries_max=entries_max, bytes_max=bytes_max
+        )
+
+    def poke(self) -> None:
+        """Somebody else may have appended: look."""
+        self._parts.sequencer.poke()
+
+
+def report_unusable(epoch: Epoch, fault: str) -> None:
+    logger.error("snapshot_unusable", epoch=epoch, fault=fault)
+
+
+class SnapshotTaker:
+    """Counts what is published and writes a snapshot when one is due, beside everything else."""
+
+    def __init__(self, store: SnapshotStore, name: str) -> None:
+        self._store = store
+        self._name = name
+        self._cadence = Cadence()
+        self._due: asyncio.Queue[Applied] = asyncio.Queue(maxsize=1)
+
+    def observe(self, applied: Applied, entries: Sequence[SealedEntry]) -> None:
+        for sealed in entries:
+            self._cadence = self._cadence.after(sealed)
+        if self._cadence.due and not self._due.full():
+            self._cadence = Cadence()
+            self._due.put_nowait(applied)
+
+    async def run(self) -> None:
+        while True:
+            applied = await self._due.get()
+            try:
+                snapshot = await taken(applied)
+                await self._store.save(snapshot, created_by=self._name)
+            except StoreUnavailableError as error:
+                logger.warning("snapshot_failed", epoch=applied.metadata.epoch, error=str(error))
+            else:
+                size = len(snapshot.image)
+                logger.info("snapshot_taken", epoch=snapshot.epoch, size_bytes=size)
+
+
+async def restored(store: LogStore, snapshots: SnapshotStore) -> Applied:
+    """The newest usable snapshot and every entry after it."""
+    applied = await newest_usable(snapshots, up_to=FAR_AHEAD, report=report_unusable)
+    while entries := await store.read_after(
+        applied.metadata.epoch, entries_max=PAGE_ENTRIES_MAX, bytes_max=PAGE_BYTES_MAX
+    ):
+        for sealed in entries:
+            applied = apply(sealed, applied)
+    return applied
+
+
+@asynccontextmanager
+async def running(
+    name: str,
+    store: LogStore,
+    snapshots: SnapshotStore,
+    stamp: Callable[[], Stamp],
+    routed: Callable[[Submit], Route] = Alone,
+) -> AsyncIterator[Engine]:
+    """An engine that sequences until the block ends, and then answers what it has taken."""
+    applied = await restored(store, snapshots)
+    published = Published(applied)
+    taker = SnapshotTaker(snapshots, name)
+
+    def publish(newer: Applied, entries: Sequence[SealedEntry]) -> None:
+        published.publish(newer, entries)
+        taker.observe(newer, entries)
+
+    sequencer = Sequencer(store, applied, Hooks(stamp, publish))
+    route = routed(sequencer.submit)
+    engine = Engine(name, Parts(store, snapshots, published, sequencer, route))
+    async with asyncio.TaskGroup() as tasks:
+        sequencing = tasks.create_task(sequencer.run())
+        snapshotting = tasks.create_task(taker.run())
+        try:
+            yield engine
+        finally:
+            sequencer.stop()
+            await sequencing
+            snapshotting.cancel()

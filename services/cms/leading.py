@@ -1,0 +1,104 @@
+"""Which CMS a proposal goes to: the one that holds the lease, or this one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import aiohttp
+import structlog
+
+from log import lease
+from log.batch import Answer, Request
+from log.lease import Lease
+from log.postgres_sessions import Sessions
+from log.store import StoreUnavailableError
+from services.cms.forwarding import FORWARD_TIMEOUT_S, SEQUENCE_PATH, Forwarder, Submit
+
+logger = structlog.get_logger()
+
+
+class Route(Protocol):
+    """Where proposals go."""
+
+    @property
+    def is_sequencing(self) -> bool: ...
+
+    async def submit(self, request: Request) -> list[Answer]: ...
+
+
+class Alone:
+    """Everything is sequenced here."""
+
+    def __init__(self, here: Submit) -> None:
+        self._here = here
+
+    @property
+    def is_sequencing(self) -> bool:
+        return True
+
+    async def submit(self, request: Request) -> list[Answer]:
+        return await self._here(request)
+
+
+class Leading:
+    """Follows the lease: sequences here while it is ours, forwards while it is another's."""
+
+    def __init__(
+        self, sessions: Sessions, session: aiohttp.ClientSession, name: str, url: str
+    ) -> None:
+        self._sessions = sessions
+        self._session = session
+        self._name = name
+        self._url = url
+        self._lease: Lease | None = None
+
+    @property
+    def is_sequencing(self) -> bool:
+        return self._lease is None or self._lease.holder == self._name
+
+    def around(self, here: Submit) -> Route:
+        return _Routed(self, here)
+
+    async def send(self, body: bytes) -> bytes:
+        """Ask the holder to sequence; fails as its connection fails."""
+        assert self._lease is not None, self._name
+        timeout = aiohttp.ClientTimeout(total=FORWARD_TIMEOUT_S)
+        address = self._lease.url + SEQUENCE_PATH
+        async with self._session.post(address, data=body, timeout=timeout) as response:
+            response.raise_for_status()
+            return await response.read()
+
+    async def run(self) -> None:
+        while True:
+            before = self._lease
+            try:
+                self._lease = await lease.take(self._sessions, holder=self._name, url=self._url)
+            except StoreUnavailableError:
+                self._lease = None
+            if self._lease is not None and (before is None or before.holder != self._lease.holder):
+                held = self._lease
+                logger.info("lease", holder=held.holder, term=held.term, ours=self.is_sequencing)
+            await asyncio.sleep(lease.RENEW_EVERY_S)
+
+    async def give_up(self) -> None:
+        if self._lease is not None and self.is_sequencing:
+            try:
+                await lease.give_up(self._sessions, holder=self._name)
+            except StoreUnavailableError as error:
+                logger.info("lease_kept", error=str(error))
+
+
+class _Routed:
+    def __init__(self, leading: Leading, here: Submit) -> None:
+        self._leading = leading
+        self._here = here
+        self._forwarder = Forwarder(leading.send, here)
+
+    @property
+    def is_sequencing(self) -> bool:
+        return self._leading.is_sequencing
+
+    async def submit(self, request: Request) -> list[Answer]:
+        submit = self._here if self.is_sequencing else self._forwarder.submit
+        return await submit(request)
