@@ -43,7 +43,7 @@ class HashedMap(Generic[K, V]):
         return self._copy(self._items.update(items), tree)
 
     def without(self, keys: Iterable[K]) -> HashedMap[K, V]:
-        gone = [key for key in keys if key in self._items]
+        gone = [key for key in dict.fromkeys(keys) if key in self._items]
         tree = digest.updated(self._tree, ((digest.path_of(key), None) for key in gone))
         items = self._items
         for key in gone:

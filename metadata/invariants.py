@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, combinations, pairwise
+from typing import assert_never
 
 import msgspec
 
@@ -210,6 +211,8 @@ def _states(sequence: Sequence) -> tuple[NodeState, ...]:
         case SequenceKind.MOVE:
             before, during = (NodeState.MOVING, NodeState.MOVING), NodeState.MOVING
             after = NodeState.JOINED
+        case unreachable:
+            assert_never(unreachable)
     return (after,) if finished else (during,) if started else before
 
 

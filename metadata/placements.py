@@ -84,6 +84,17 @@ class ReplicaGroups(msgspec.Struct, frozen=True):
                 put[place] = Group(owners, epoch)
         return self._edited(put=put, drop=())
 
+    def restamped(self, earlier: ReplicaGroups, epoch: Epoch) -> ReplicaGroups:
+        """The same owners, with the epochs that they have if `earlier` comes right before."""
+
+        def stamped(span: Range, group: Group) -> Group:
+            known = [item for _, item in earlier.overlapping(span)]
+            if not known or any(item.owners != group.owners for item in known):
+                return Group(group.owners, epoch)
+            return max(known, key=lambda item: item.epoch)
+
+        return build((position(span.right), stamped(span, group)) for span, group in self.items())
+
     def _edited(self, *, put: dict[int, Group], drop: Sequence[int]) -> ReplicaGroups:
         if not put and not drop:
             return self
@@ -155,6 +166,13 @@ class RingPlacement(msgspec.Struct, frozen=True, dict=True):
     def involves(self, node: NodeId) -> bool:
         sides = (*self.reads.groups, *self.writes.groups)
         return any(node in group.owners for group in sides)
+
+
+def restamped(forced: RingPlacement, earlier: RingPlacement | None, epoch: Epoch) -> RingPlacement:
+    """A placement put in the place of another: what it changes carries the new epoch."""
+    known = earlier or RingPlacement()
+    reads = forced.reads.restamped(known.reads, epoch)
+    return RingPlacement(reads, forced.writes.restamped(known.writes, epoch))
 
 
 def settled(owned: Iterable[tuple[int, Owners]], epoch: Epoch) -> RingPlacement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import assert_never
 
 import msgspec
 
@@ -29,8 +30,10 @@ class Handover(msgspec.Struct, frozen=True, gc=False):
     loses: NodeId
 
 
-class RangeChange(msgspec.Struct, frozen=True, kw_only=True):
+class RangeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The owners of one range before a sequence and after it.
+
+    `wanted` is how many owners the range has when no node is missing.
 
     `handovers` pairs a node that gains the range with the one whose place it takes. What the
     losing node holds is enough to copy; where several change, each has one of its own.
@@ -40,6 +43,7 @@ class RangeChange(msgspec.Struct, frozen=True, kw_only=True):
     before: Owners
     after: Owners
     handovers: tuple[Handover, ...] = ()
+    wanted: int = 0
 
     @property
     def during(self) -> Owners:
@@ -90,6 +94,8 @@ class PlacementPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
                 return RingPlacement(reads, placement.writes)
             case Step.RETIRE:
                 return placement
+            case unreachable:
+                assert_never(unreachable)
 
     def undo(self, placement: RingPlacement, epoch: Epoch) -> RingPlacement:
         """RETIRE after CANCEL: drop the added writers and undo the split."""

@@ -47,12 +47,32 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Range(self.left, self.right)
 
 
-def sources_needed(before: Owners) -> int:
-    """How many owners together have every row that a majority of them acknowledged."""
-    return len(before) - majority(len(before)) + 1 if before else 0
+def holders_least(owners: int, wanted: int) -> int:
+    """How many of the owners surely have a row that a majority once acknowledged.
+
+    Where nodes have left without a successor, the majority was one of `wanted` owners, and those
+    who left may all have been among it.
+    """
+    missing = max(0, wanted - owners)
+    return max(0, majority(owners + missing) - missing)
+
+
+def sources_needed(before: Owners, wanted: int) -> int:
+    """How many owners together have every row that was acknowledged."""
+    return min(len(before), len(before) - holders_least(len(before), wanted) + 1)
+
+
+def thins_out(change: RangeChange) -> bool:
+    """True if so few owners would be left that a majority of them may miss an acknowledged row."""
+    left = len(change.after)
+    if left >= len(change.before):
+        return False
+    holders = holders_least(left, max(change.wanted, len(change.before)))
+    return not left or holders + majority(left) <= left
 
 
 def enough_sources(change: RangeChange, target: NodeId, sources: Owners) -> bool:
     """True if these nodes have, between them, all that the target must hold of the range."""
     owners = {node for node in sources if node in change.before}
-    return change.predecessor_of(target) in owners or len(owners) >= sources_needed(change.before)
+    needed = sources_needed(change.before, change.wanted)
+    return change.predecessor_of(target) in owners or len(owners) >= needed

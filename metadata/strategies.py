@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress, groupby
+from typing import assert_never
 
 from metadata.directory import Location, NodeId
 from metadata.ring import Ring
@@ -37,6 +38,7 @@ class Zone:
     ) -> None:
         nodes = set(owners)
         self.tokens = tokens
+        self.factor = factor
         self.wanted = min(factor, len(nodes))
         self.repeats = max(0, factor - len({rack_of[node] for node in nodes}))
         self._owners = owners
@@ -91,6 +93,8 @@ def zones_of(replication: Replication, ring: Ring, locations: Mapping[NodeId, Lo
             return {"": Zone(ring.tokens, ring.owners, racks, factor)} if ring.tokens else {}
         case Network(factors=factors):
             return dict(_datacenters(factors, ring, locations))
+        case unreachable:
+            assert_never(unreachable)
 
 
 def _datacenters(

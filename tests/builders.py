@@ -18,7 +18,7 @@ from metadata.receipts import Figures, Receipt, Source
 from metadata.schema import Column, Replication, Simple
 from metadata.sequences import Sequence as RangeMovement
 from metadata.sequences import SequenceKind
-from metadata.tokens import Token
+from metadata.tokens import Range, Token
 from transformations.directory import Register
 from transformations.ending import CancelSequence, RetireSequence
 from transformations.initialize import Initialize
@@ -96,6 +96,10 @@ def _tables(keyspace_name: str, count: int) -> list[CreateTable]:
         )
         for number in range(1, count + 1)
     ]
+
+
+def span(left: int, right: int) -> Range:
+    return Range(Token(left), Token(right))
 
 
 def spread(nodes: int, datacenters: int = 1, racks: int = 1) -> list[Place]:
@@ -278,6 +282,7 @@ def preparation(metadata: ClusterMetadata, kind: SequenceKind) -> AnyTransformat
             return PrepareReplace(node=spare, replaced=first)
 
 
+@lru_cache(maxsize=512)
 def in_step(metadata: ClusterMetadata, kind: SequenceKind, step: Step) -> ClusterMetadata:
     """A sequence of this kind has just taken this step."""
     return advanced_to(commit(metadata, preparation(metadata, kind)), step)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from metadata.cluster import COMPONENTS, Cluster, ClusterId, ClusterMetadata
-from metadata.epoch import EMPTY, following
+from metadata.epoch import EMPTY, Epoch, following
+from metadata.extensions import Extension, Extensions
+from metadata.hashed_map import HashedMap
 from metadata.image import ComponentEpochs, Image, metadata_of
 from metadata.invariants import violations
 from metadata.limits import Label, Uuid
 from metadata.partitioners import Partitioner
+from metadata.placements import Placements, restamped
+from metadata.schema import Keyspace, Schema, Table
 from transformations.fields import Verb
 from transformations.outcome import Accepted, Outcome, Reason, Rejected, Result
+
+K = TypeVar("K")
+Stamped = TypeVar("Stamped", Keyspace, Table, Extension)
 
 
 class Initialize(Verb, frozen=True):
@@ -78,13 +87,53 @@ class ForceSnapshot(Verb, frozen=True):
             if component.digest != getattr(metadata, name).digest
         }
         directory, schema = found.directory, found.schema
+        if "placements" in changed:
+            changed["placements"] = _restamped(metadata, found.placements)
         if "directory" in changed:
             next_node = max(directory.next_node, metadata.directory.next_node)
             changed["directory"] = msgspec.structs.replace(directory, next_node=next_node)
         if "schema" in changed:
-            next_table = max(schema.next_table, metadata.schema.next_table)
-            changed["schema"] = msgspec.structs.replace(schema, next_table=next_table)
+            changed["schema"] = _restamped_schema(metadata, schema)
+        if "extensions" in changed:
+            epoch, now = following(metadata.epoch), metadata.extensions.by_name
+            changed["extensions"] = Extensions(
+                by_name=_restamped_values(found.extensions.by_name, now, epoch)
+            )
         return Accepted(after=metadata.successor(**changed))
+
+
+def _restamped(metadata: ClusterMetadata, forced: Placements) -> Placements:
+    """Whoever still has the other owners must be told that it is behind for their ranges."""
+    epoch = following(metadata.epoch)
+    placed = {
+        key: restamped(placement, metadata.placements.find(key), epoch)
+        for key, placement in forced.items()
+    }
+    return Placements(placed=placed)
+
+
+def _restamped_schema(metadata: ClusterMetadata, forced: Schema) -> Schema:
+    epoch, now = following(metadata.epoch), metadata.schema
+    return msgspec.structs.replace(
+        forced,
+        keyspaces=_restamped_values(forced.keyspaces, now.keyspaces, epoch),
+        tables=_restamped_values(forced.tables, now.tables, epoch),
+        next_table=max(forced.next_table, now.next_table),
+    )
+
+
+def _restamped_values(
+    forced: HashedMap[K, Stamped], now: HashedMap[K, Stamped], epoch: Epoch
+) -> HashedMap[K, Stamped]:
+    """What differs from now changes at this epoch; the rest changed when it did."""
+    stamped = {}
+    for key, value in forced.items():
+        present = now.get(key)
+        same = (
+            present is not None and msgspec.structs.replace(value, epoch=present.epoch) == present
+        )
+        stamped[key] = now[key] if same else msgspec.structs.replace(value, epoch=epoch)
+    return HashedMap(stamped)
 
 
 def _restored(image: Image) -> ClusterMetadata | Rejected:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import assert_never
 
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId
@@ -45,6 +46,8 @@ def ring_after(ring: Ring, sequence: RingSequence) -> Ring:
             return ring.without(sequence.replaced).with_tokens(sequence.node, sequence.tokens)
         case SequenceKind.JOIN | SequenceKind.MOVE:
             return ring.with_tokens(sequence.node, sequence.tokens)
+        case unreachable:
+            assert_never(unreachable)
 
 
 def pending(metadata: ClusterMetadata) -> list[RingSequence]:
@@ -112,6 +115,8 @@ def _same_rules(replication: Replication, name: str, changes: Sequence[RingChang
             locations = changes[0].locations
             fewest_racks = len({locations[node].rack for node in certain})
             most_racks = len({locations[node].rack for node in possible})
+        case unreachable:
+            assert_never(unreachable)
     nodes = (len(certain) + swapped, len(possible) - swapped)
     wanted = {min(factor, count) for count in nodes}
     repeats = {max(0, factor - racks) for racks in (fewest_racks, most_racks)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from metadata.barriers import Evidence
 from metadata.cluster import ClusterMetadata
 from metadata.directory import KnownNode, NodeId, NodeState
@@ -146,3 +148,5 @@ def _replicas(
             here = nodes[node].location.datacenter
             near = {other for other in joined if nodes[other].location.datacenter == here}
             return factors.get(here, 0), near
+        case unreachable:
+            assert_never(unreachable)

@@ -180,11 +180,18 @@ def _changes(
     zones: tuple[Zones, Zones],
     locations: Mapping[NodeId, Location],
 ) -> Iterator[RangeChange]:
+    wanted = sum(zone.factor for zone in zones[0].values())
     for index in suspects:
         old, new = (owners_at(side, places[index]) for side in zones)
         if old != new:
             pairs = handovers(old, new, locations)
-            yield RangeChange(range=span_at(places, index), before=old, after=new, handovers=pairs)
+            yield RangeChange(
+                range=span_at(places, index),
+                before=old,
+                after=new,
+                handovers=pairs,
+                wanted=wanted,
+            )
 
 
 def handovers(

@@ -13,9 +13,9 @@ from metadata.locks import AffectedRanges, SequenceId
 from metadata.placements import Placements, RingPlacement
 from metadata.plans import PlacementPlan, RangeChange, Step
 from metadata.quorums import FORWARD
-from metadata.receipts import enough_sources, sources_needed
+from metadata.receipts import enough_sources, sources_needed, thins_out
 from metadata.ring import Ring
-from metadata.sequences import Sequence
+from metadata.sequences import Sequence, SequenceKind
 from metadata.sessions import Purpose
 from metadata.tokens import Token
 from transformations.guards import conflicting, first_unknown, in_progress
@@ -182,19 +182,34 @@ def _sources_lost(metadata: ClusterMetadata, draft: Sequence, plans: Plans) -> R
     for key, item in plans.items():
         if not metadata.schema.tables_placed_by(key):
             continue
+        for change in item.changes:
+            fewer = len(change.after) < len(change.before)
+            if thins_out(change) or (fewer and draft.kind is not SequenceKind.LEAVE):
+                return _thinned(change)
         for change, target in item.gains():
+            needed = sources_needed(change.before, change.wanted)
             alive = tuple(node for node in change.before if node not in draft.dead)
             if not enough_sources(change, target, alive):
                 return Rejected(
                     Reason.SOURCES_LOST,
                     f"of the owners {list(change.before)} of {change.range} only {list(alive)} are "
-                    f"alive; {sources_needed(change.before)} are needed to have every "
+                    f"alive; {needed} are needed to have every "
                     "acknowledged row",
                     "bring one of them back, or give accept_loss a sentence that says why rows "
                     "may be lost",
                     ranges=(change.range,),
                 )
     return None
+
+
+def _thinned(change: RangeChange) -> Rejected:
+    return Rejected(
+        Reason.TOO_FEW_REPLICAS,
+        f"{change.range} would have {len(change.after)} owners instead of {len(change.before)}, "
+        "and rows that were acknowledged might be on too few of them",
+        "join another node first, or give accept_loss a sentence that says why rows may be lost",
+        ranges=(change.range,),
+    )
 
 
 def _needs_steps(metadata: ClusterMetadata, plans: Plans) -> Rejected | None:

@@ -24,17 +24,25 @@ def unproved(
     """Why the plan must not be followed, if there is a reason."""
     for key, plan in plans.items():
         placement = _excerpt(metadata.placements.placed[key], ranges.of(key))
-        versions = _forward(metadata, plan, placement)
+        # Lazily: steps can be tried only on the owners that they were planned for.
         faults = chain(
             _missed_quorums(plan),
             _base_faults(plan, placement),
-            _early_readers(plan, versions),
-            _cancel_faults(metadata, plan, placement, versions),
-            _end_faults(replications_in_use(metadata)[key], change, versions[-1]),
+            _step_faults(metadata, change, plan, placement),
         )
         for fault in faults:
             return Rejected(Reason.UNSAFE_PLAN, f"{key}: {fault}")
     return None
+
+
+def _step_faults(
+    metadata: ClusterMetadata, change: RingChange, plan: PlacementPlan, placement: RingPlacement
+) -> Iterator[str]:
+    versions = _forward(metadata, plan, placement)
+    replication = replications_in_use(metadata)[plan.placement]
+    yield from _early_readers(plan, versions)
+    yield from _cancel_faults(metadata, plan, placement, versions)
+    yield from _end_faults(replication, change, versions[-1])
 
 
 def _missed_quorums(plan: PlacementPlan) -> Iterator[str]:

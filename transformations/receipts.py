@@ -66,9 +66,10 @@ def _fault(sequence: Sequence, receipt: Receipt, changes: Listed[RangeChange]) -
         if sequence.accept_loss or enough_sources(change, receipt.target, nodes):
             continue
         whose = change.predecessor_of(receipt.target)
+        needed = sources_needed(change.before, change.wanted)
         return (
             f"sources {list(nodes)} may lack acknowledged rows: it takes "
-            f"{'' if whose is None else f'node {whose}, or '}{sources_needed(change.before)} of "
+            f"{'' if whose is None else f'node {whose}, or '}{needed} of "
             f"{list(change.before)}"
         )
     return None

@@ -184,7 +184,7 @@ def barrier_refused(
     unclosed = _not_closed(sequence, barrier)
     if not missing and not unclosed:
         return None
-    why = "every target of the closed session" if unclosed else f"a {barrier.level} of the owners"
+    why = "every target of the closed session" if unclosed else f"{barrier.level} of the owners"
     return Rejected(
         Reason.BARRIER_NOT_PASSED,
         f"epoch {sequence.last_epoch} must be applied by {why}; "

@@ -156,7 +156,8 @@ class Actions:
         if node is None:
             return None
         force = self._rng.random() < 0.2
-        verb = leave.PrepareLeave(node=node, force=force)
+        loss = "a simulated cluster" if force else None
+        verb = leave.PrepareLeave(node=node, force=force, accept_loss=loss)
         return Action(verb, Op("prepare_leave", node, force=force))
 
     def _assassinate(self, metadata: ClusterMetadata) -> Action | None:
@@ -181,7 +182,9 @@ class Actions:
         replaced = self._node(metadata, NodeState.JOINED)
         if node is None or replaced is None or node == replaced:
             return None
-        verb = replace.PrepareReplace(node=node, replaced=replaced)
+        verb = replace.PrepareReplace(
+            node=node, replaced=replaced, accept_loss="a simulated cluster"
+        )
         return Action(verb, Op("prepare_replace", node, replaced=replaced))
 
     def _sequence(self, metadata: ClusterMetadata) -> Sequence:
