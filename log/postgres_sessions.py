@@ -23,6 +23,8 @@ BROKEN = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    # A connection that is killed in the middle of an operation may end in this one.
+    asyncpg.InternalClientError,
     asyncpg.OperatorInterventionError,
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
@@ -72,11 +74,16 @@ class Sessions:
                 rows: list[asyncpg.Record] = await pool.fetch(statement, *arguments)
                 return rows
         except BROKEN as error:
+            if self._readers is not None:
+                await self._readers.expire_connections()
             raise StoreUnavailableError(repr(error)) from error
 
     async def close(self) -> None:
         if self._writer is not None:
-            await self._writer.close(timeout=CONNECT_TIMEOUT_S)
+            try:
+                await self._writer.close(timeout=CONNECT_TIMEOUT_S)
+            except BROKEN:
+                self._writer.terminate()
             self._writer = None
         if self._readers is not None:
             await asyncio.wait_for(self._readers.close(), CONNECT_TIMEOUT_S)

@@ -177,7 +177,7 @@ async def running(
     store: LogStore,
     snapshots: SnapshotStore,
     stamp: Callable[[], Stamp],
-    routed: Callable[[Submit], Route] = Alone,
+    routed: Callable[[Submit, Published], Route] = Alone,
 ) -> AsyncIterator[Engine]:
     """An engine that sequences until the block ends, and then answers what it has taken."""
     applied = await restored(store, snapshots)
@@ -189,7 +189,7 @@ async def running(
         taker.observe(newer, entries)
 
     sequencer = Sequencer(store, applied, Hooks(stamp, publish))
-    route = routed(sequencer.submit)
+    route = routed(sequencer.submit, published)
     engine = Engine(name, Parts(store, snapshots, published, sequencer, route))
     async with asyncio.TaskGroup() as tasks:
         sequencing = tasks.create_task(sequencer.run())

@@ -12,7 +12,9 @@ from log import lease
 from log.batch import Answer, Request
 from log.lease import Lease
 from log.postgres_sessions import Sessions
+from log.published import Published
 from log.store import StoreUnavailableError
+from metadata.cluster import ClusterId
 from services.cms.forwarding import FORWARD_TIMEOUT_S, SEQUENCE_PATH, Forwarder, Submit
 
 logger = structlog.get_logger()
@@ -30,7 +32,8 @@ class Route(Protocol):
 class Alone:
     """Everything is sequenced here."""
 
-    def __init__(self, here: Submit) -> None:
+    def __init__(self, here: Submit, published: Published) -> None:
+        del published
         self._here = here
 
     @property
@@ -57,15 +60,20 @@ class Leading:
     def is_sequencing(self) -> bool:
         return self._lease is None or self._lease.holder == self._name
 
-    def around(self, here: Submit) -> Route:
-        return _Routed(self, here)
+    def around(self, here: Submit, published: Published) -> Route:
+        return _Routed(self, here, published)
 
-    async def send(self, body: bytes) -> bytes:
+    async def send(self, body: bytes, cluster: ClusterId) -> bytes:
         """Ask the holder to sequence; fails as its connection fails."""
-        assert self._lease is not None, self._name
+        lease_now = self._lease
+        if lease_now is None:
+            raise OSError("nobody is known to sequence")
         timeout = aiohttp.ClientTimeout(total=FORWARD_TIMEOUT_S)
-        address = self._lease.url + SEQUENCE_PATH
-        async with self._session.post(address, data=body, timeout=timeout) as response:
+        address = lease_now.url + SEQUENCE_PATH
+        headers = {"Ringlog-Cluster": cluster, "Content-Type": "application/octet-stream"}
+        async with self._session.post(
+            address, data=body, timeout=timeout, headers=headers
+        ) as response:
             response.raise_for_status()
             return await response.read()
 
@@ -90,10 +98,11 @@ class Leading:
 
 
 class _Routed:
-    def __init__(self, leading: Leading, here: Submit) -> None:
+    def __init__(self, leading: Leading, here: Submit, published: Published) -> None:
         self._leading = leading
         self._here = here
-        self._forwarder = Forwarder(leading.send, here)
+        self._published = published
+        self._forwarder = Forwarder(self._send, here)
 
     @property
     def is_sequencing(self) -> bool:
@@ -102,3 +111,6 @@ class _Routed:
     async def submit(self, request: Request) -> list[Answer]:
         submit = self._here if self.is_sequencing else self._forwarder.submit
         return await submit(request)
+
+    async def _send(self, body: bytes) -> bytes:
+        return await self._leading.send(body, self._published.applied.metadata.cluster.id)
