@@ -20,7 +20,7 @@ test: check ## check, then run every test
 	$(BIN)/pytest
 
 test-unit: setup ## run the quick tests: unit, tidy, contract, scenarios
-	$(BIN)/pytest -q $(QUICK)
+	$(BIN)/pytest -q -n 2 $(QUICK)
 
 check: setup ## lint, formatting, types
 	$(BIN)/ruff check

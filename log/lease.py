@@ -42,6 +42,10 @@ class Lease(msgspec.Struct, frozen=True):
 async def take(sessions: Sessions, *, holder: str, url: str) -> Lease:
     """Renew, take over, or learn who has it."""
     rows = await sessions.fetch(_TAKE, NAME, holder, url, LEASE_S)
+    if not rows:
+        # Another took the very first lease while this statement waited: its row conflicts, and
+        # is too young to be seen. The next look sees it.
+        rows = await sessions.fetch(_TAKE, NAME, holder, url, LEASE_S)
     return Lease(**dict(rows[0]))
 
 

@@ -30,6 +30,10 @@ class Simple(msgspec.Struct, frozen=True, tag_field="strategy", tag="simple", gc
     def key(self) -> PlacementKey:
         return PlacementKey(f"simple:{self.factor}")
 
+    @property
+    def copies(self) -> int:
+        return self.factor
+
 
 class Network(msgspec.Struct, frozen=True, tag_field="strategy", tag="network"):
     """In each datacenter its own number of nodes, on different racks where there are enough."""
@@ -40,6 +44,11 @@ class Network(msgspec.Struct, frozen=True, tag_field="strategy", tag="network"):
     def key(self) -> PlacementKey:
         named = (f"{name}={count}" for name, count in sorted(self.factors.items()) if count)
         return PlacementKey(f"network:{','.join(named)}")
+
+    @property
+    def copies(self) -> int:
+        """How many are wanted, those in datacenters that have no node left included."""
+        return sum(self.factors.values())
 
 
 Replication = Simple | Network

@@ -38,7 +38,6 @@ class Zone:
     ) -> None:
         nodes = set(owners)
         self.tokens = tokens
-        self.factor = factor
         self.wanted = min(factor, len(nodes))
         self.repeats = max(0, factor - len({rack_of[node] for node in nodes}))
         self._owners = owners

@@ -1,4 +1,4 @@
-"""The environment as one frozen value, read once when a process starts."""
+"""Settings: `RINGLOG_*` variables become one frozen value, read once when a process starts."""
 
 from __future__ import annotations
 
@@ -8,76 +8,80 @@ from pathlib import Path
 
 import msgspec
 
-PORT_MAX = 65_535
+PREFIX = "RINGLOG_"
+PORT_MAX = 65535
 
 
 class SettingsError(Exception):
-    """A setting is missing or makes no sense; the message says which and what to do."""
+    """A variable is missing or makes no sense; says which, never what a secret one holds."""
 
 
-class Listen(msgspec.Struct, frozen=True):
-    """Where to listen; a shared port is one that several processes take together."""
+class Listen(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to listen; a shared address is one that other processes listen on as well."""
 
     host: str
     port: int
-    is_shared: bool = False
+    is_shared: bool
+
+    @property
+    def authority(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class CmsSettings(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
+    """One CMS process: `listen` is where clients come, `own_listen` where only this one answers."""
+
     dsn: str
+    name: str
     listen: Listen
     own_listen: Listen
-    tokens_file: Path | None
-    certificate: Path | None
-    key: Path | None
+    tokens_file: Path | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
 
     @property
     def own_url(self) -> str:
-        """Where other processes reach just this one."""
-        scheme = "http" if self.certificate is None else "https"
-        return f"{scheme}://{self.own_listen.host}:{self.own_listen.port}"
+        scheme = "http" if self.tls_certificate is None else "https"
+        return f"{scheme}://{self.own_listen.authority}"
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        if self.certificate is None:
+        """None without certificate files; half of them is a mistake."""
+        if self.tls_certificate is None and self.tls_key is None:
             return None
+        if self.tls_certificate is None or self.tls_key is None:
+            raise SettingsError("RINGLOG_TLS_CERTIFICATE and RINGLOG_TLS_KEY belong together")
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(self.certificate, self.key)
+        try:
+            context.load_cert_chain(self.tls_certificate, self.tls_key)
+        except OSError as error:
+            raise SettingsError(f"the TLS files cannot be used: {error}") from error
         return context
 
 
 def cms_settings(environment: Mapping[str, str]) -> CmsSettings:
+    """From the environment; an empty variable counts as absent."""
+    given = {
+        name.removeprefix(PREFIX): value
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and value
+    }
+    if "POSTGRES_DSN" not in given:
+        raise SettingsError("RINGLOG_POSTGRES_DSN is not set: postgresql://…")
+    tokens = given.get("TOKENS_FILE")
     return CmsSettings(
-        name=environment.get("RINGLOG_NAME", "cms-1"),
-        dsn=_needed(environment, "RINGLOG_POSTGRES_DSN"),
-        listen=_listen(environment, "RINGLOG_LISTEN", "127.0.0.1:7480", is_shared=True),
-        own_listen=_listen(environment, "RINGLOG_OWN_LISTEN", "127.0.0.1:7490", is_shared=False),
-        tokens_file=_path(environment, "RINGLOG_TOKENS_FILE"),
-        certificate=_path(environment, "RINGLOG_TLS_CERT"),
-        key=_path(environment, "RINGLOG_TLS_KEY"),
+        dsn=given["POSTGRES_DSN"],
+        name=given.get("NAME", "cms-1"),
+        listen=_listen("LISTEN", given.get("LISTEN", "127.0.0.1:7400"), is_shared=True),
+        own_listen=_listen("OWN_LISTEN", given.get("OWN_LISTEN", "127.0.0.1:7401")),
+        tokens_file=None if tokens is None else Path(tokens),
+        tls_certificate=given.get("TLS_CERTIFICATE"),
+        tls_key=given.get("TLS_KEY"),
     )
 
 
-def _needed(environment: Mapping[str, str], name: str) -> str:
-    found = environment.get(name)
-    if not found:
-        raise SettingsError(f"{name} is not set")
-    return found
-
-
-def _path(environment: Mapping[str, str], name: str) -> Path | None:
-    found = environment.get(name)
-    if not found:
-        return None
-    path = Path(found)
-    if not path.is_file():
-        raise SettingsError(f"{name} names {found}, which is not a file")
-    return path
-
-
-def _listen(environment: Mapping[str, str], name: str, default: str, *, is_shared: bool) -> Listen:
-    given = environment.get(name, default)
-    host, _, port = given.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) <= PORT_MAX:
-        raise SettingsError(f"{name} is {given!r}; it should be like {default}")
-    return Listen(host, int(port), is_shared)
+def _listen(name: str, text: str, *, is_shared: bool = False) -> Listen:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+        raise SettingsError(f"{PREFIX}{name} must be HOST:PORT, not {text!r}")
+    return Listen(host=host, port=int(port), is_shared=is_shared)

@@ -90,7 +90,9 @@ def plan_placement(replication: Replication, change: RingChange) -> PlacementPla
     suspects = {index for name in names for index in _suspects(name, before, after, change, places)}
     return PlacementPlan(
         placement=replication.key,
-        changes=tuple(_changes(sorted(suspects), places, (before, after), change.locations)),
+        changes=tuple(
+            _changes(sorted(suspects), places, (before, after), replication, change.locations)
+        ),
         splits=change.added,
         merges=change.removed,
         vacating=not change.after.tokens,
@@ -178,9 +180,9 @@ def _changes(
     suspects: Iterable[int],
     places: Sequence[int],
     zones: tuple[Zones, Zones],
+    replication: Replication,
     locations: Mapping[NodeId, Location],
 ) -> Iterator[RangeChange]:
-    wanted = sum(zone.factor for zone in zones[0].values())
     for index in suspects:
         old, new = (owners_at(side, places[index]) for side in zones)
         if old != new:
@@ -190,7 +192,7 @@ def _changes(
                 before=old,
                 after=new,
                 handovers=pairs,
-                wanted=wanted,
+                wanted=replication.copies,
             )
 
 

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import signal
-import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -20,15 +19,15 @@ import uvloop
 from log.batch import Stamp
 from log.notify import listen
 from log.postgres import PostgresLog
-from log.postgres_sessions import NotDurableError, Sessions
-from log.store import StoreUnavailableError
+from log.postgres_sessions import BROKEN, NotDurableError, Sessions
 from migrations.apply import apply
 from migrations.failure import MigrationError
 from services.cms.engine import Engine, running
 from services.cms.forwarding import SEQUENCE_PATH, sequenced
 from services.cms.http import Address, serve
 from services.cms.leading import Leading
-from services.cms.roles import Tokens, TokensError, load_tokens
+from services.cms.metrics import Metrics
+from services.cms.roles import TokensError, load_tokens
 from services.settings import CmsSettings, Listen, SettingsError, cms_settings
 from snapshots.postgres import PostgresSnapshots
 
@@ -44,7 +43,7 @@ async def run(settings: CmsSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    tokens = None if settings.tokens_file is None else load_tokens(settings.tokens_file)
+    metrics = Metrics()
     await migrated(settings.dsn)
     async with AsyncExitStack() as stack:
         sessions = Sessions(settings.dsn)
@@ -58,11 +57,12 @@ async def run(settings: CmsSettings) -> None:
                 PostgresSnapshots(sessions),
                 lambda: Stamp(settings.name, int(time.time() * MICROSECONDS)),
                 leading.around,
+                metrics.observe_batch,
             )
         )
         await stack.enter_async_context(tasks(settings, leading, engine))
         urls = [
-            await stack.enter_async_context(served(engine, where, tokens, settings.ssl_context()))
+            await stack.enter_async_context(served(engine, where, settings, metrics))
             for where in (settings.own_listen, settings.listen)
         ]
         logger.info("ready", urls=urls, epoch=engine.applied.metadata.epoch)
@@ -88,14 +88,23 @@ async def tasks(settings: CmsSettings, leading: Leading, engine: Engine) -> Asyn
 
 @asynccontextmanager
 async def served(
-    engine: Engine, where: Listen, tokens: Tokens | None, tls: ssl.SSLContext | None
+    engine: Engine, where: Listen, settings: CmsSettings, metrics: Metrics
 ) -> AsyncIterator[str]:
+    tokens = None if settings.tokens_file is None else load_tokens(settings.tokens_file)
+
     async def sequence(body: bytes) -> bytes:
         return await sequenced(body, engine.sequence)
 
-    address = Address(host=where.host, port=where.port, reuse_port=where.is_shared, ssl_context=tls)
+    address = Address(
+        host=where.host,
+        port=where.port,
+        reuse_port=where.is_shared,
+        ssl_context=settings.ssl_context(),
+    )
     internal = {SEQUENCE_PATH: sequence}
-    async with serve(engine, tokens=tokens, where=address, internal=internal) as url:
+    async with serve(
+        engine, tokens=tokens, where=address, metrics=metrics, internal=internal
+    ) as url:
         yield url
 
 
@@ -104,7 +113,7 @@ async def migrated(dsn: str) -> None:
     for attempt in range(START_ATTEMPTS_MAX):
         try:
             await apply(dsn)
-        except (OSError, StoreUnavailableError) as error:
+        except BROKEN as error:
             logger.warning("database_away", error=str(error), attempt=attempt)
             await asyncio.sleep(START_RETRY_S)
         else:

@@ -178,6 +178,7 @@ async def running(
     snapshots: SnapshotStore,
     stamp: Callable[[], Stamp],
     routed: Callable[[Submit, Published], Route] = Alone,
+    observed: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Engine]:
     """An engine that sequences until the block ends, and then answers what it has taken."""
     applied = await restored(store, snapshots)
@@ -186,6 +187,7 @@ async def running(
 
     def publish(newer: Applied, entries: Sequence[SealedEntry]) -> None:
         published.publish(newer, entries)
+        observed(len(entries))
         taker.observe(newer, entries)
 
     sequencer = Sequencer(store, applied, Hooks(stamp, publish))

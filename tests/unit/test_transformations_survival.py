@@ -128,9 +128,12 @@ def random_preparation(rng, metadata):
 @pytest.mark.parametrize("seed", range(80))
 def test_a_row_that_a_majority_has_is_always_found(seed):
     rng = random.Random(seed)
-    nodes, factor, racks = rng.randint(3, 8), rng.randint(1, 5), rng.randint(1, 4)
-    places = [("dc1", f"r{rng.randint(1, racks)}") for _ in range(nodes + 4)]
-    replication = Simple(factor) if rng.random() < 0.5 else Network({"dc1": factor})
+    nodes, racks, datacenters = rng.randint(3, 8), rng.randint(1, 4), rng.choice([1, 1, 2])
+    places = [
+        (f"dc{rng.randint(1, datacenters)}", f"r{rng.randint(1, racks)}") for _ in range(nodes + 4)
+    ]
+    factors = {f"dc{number}": rng.randint(1, 4) for number in range(1, datacenters + 1)}
+    replication = Simple(rng.randint(1, 5)) if rng.random() < 0.4 else Network(factors)
     before = joined_cluster(nodes, replication, places=places, spare=4)
     row = Row(before, rng.randrange(-100, 100 * nodes + 100), ())
     row.holders = set(rng.sample(row.owners(), majority(len(row.owners()))))
@@ -175,6 +178,22 @@ def test_a_copy_after_a_range_got_fewer_owners_reads_all_that_are_left():
     row.take(PrepareLeave(node=NodeId(3), force=True))
     assert not row.run(row.metadata.epoch)
     assert row.holders == {2}
+
+    row.take(PrepareJoin(node=NodeId(4), tokens=(Token(350),)))
+    lost = row.run(row.metadata.epoch)
+
+    assert not lost
+    assert row.holders == {2, 4}
+
+
+def test_a_datacenter_without_nodes_is_not_forgotten():
+    """The row is on nodes 1 and 2. Node 1, all of dc2, leaves, and node 4 comes in its place."""
+    places = [("dc2", "r1"), ("dc1", "r1"), ("dc1", "r1"), ("dc2", "r1")]
+    before = joined_cluster(3, Network({"dc1": 2, "dc2": 1}), places=places, spare=1)
+    row = Row(before, 150, [1, 2])
+    row.take(PrepareLeave(node=NodeId(1), force=True))
+    assert not row.run(row.metadata.epoch)
+    assert (row.owners(), row.holders) == ((2, 3), {2})
 
     row.take(PrepareJoin(node=NodeId(4), tokens=(Token(350),)))
     lost = row.run(row.metadata.epoch)
