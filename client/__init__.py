@@ -1,1 +1,1 @@
-"""The async client: propose, read, follow."""
+"""Async client: propose, read, follow; retries by entry id."""

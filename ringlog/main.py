@@ -10,6 +10,13 @@ from typing import Annotated
 
 import typer
 
+from ringlog.commands.cms import cms
+from ringlog.commands.commit import commit
+from ringlog.commands.log import log
+from ringlog.commands.show import show
+from ringlog.commands.status import status
+from ringlog.commands.up import down, up
+
 app = typer.Typer(
     name="ringlog",
     help="Cluster metadata as a log: who is in, who owns what, and what is being moved where.",
@@ -39,6 +46,10 @@ def command(
     ] = False,
 ) -> None:
     assert not version, "answered by its callback, before the command itself"
+
+
+for verb in (up, down, cms, status, commit, log, show):
+    app.command()(verb)
 
 
 def main() -> None:

@@ -217,7 +217,11 @@ def _told(api: Api, proposal: Proposal, answer: Answer) -> CommitAnswer | Proble
 
 
 async def _with_missed(api: Api, told: CommitAnswer, known: Epoch) -> CommitAnswer:
-    """With what the client has missed, as far as fits; it asks the log for the rest."""
+    """With what the client has missed, as far as fits; it asks the log for the rest.
+
+    Another process may have sequenced the commit, so this one first catches up with it.
+    """
+    await api.engine.reached(told.epoch)
     entries = await api.engine.entries_after(
         known,
         entries_max=api.limits.page_entries_max,

@@ -29,6 +29,8 @@ logger = structlog.get_logger()
 FAR_AHEAD = Epoch(2**53)
 LATEST_TIMEOUT_S = 10.0
 SNAPSHOTS_LISTED_MAX = 1000
+RESTORE_ATTEMPTS_MAX = 60
+RESTORE_RETRY_S = 0.5
 PAGE_ENTRIES_MAX = 1000
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 
@@ -75,12 +77,15 @@ class Engine:
     async def latest(self) -> Applied:
         """At or above every epoch that any CMS acknowledged before the call."""
         tip = await self._tips.read()
-        if tip.epoch > self.applied.metadata.epoch:
-            self._parts.sequencer.poke()
-            before = Epoch(tip.epoch - 1)
-            if not await self._parts.published.wait_beyond(before, LATEST_TIMEOUT_S):
-                raise StoreUnavailableError(f"epoch {tip.epoch} is not applied yet")
+        if not await self.reached(tip.epoch):
+            raise StoreUnavailableError(f"epoch {tip.epoch} is not applied yet")
         return self.applied
+
+    async def reached(self, epoch: Epoch) -> bool:
+        """Catch up with an epoch that is in the log; False if that takes too long."""
+        if epoch > self.applied.metadata.epoch:
+            self.poke()
+        return await self._parts.published.wait_beyond(Epoch(epoch - 1), LATEST_TIMEOUT_S)
 
     async def entries_after(
         self, epoch: Epoch, *, entries_max: int, bytes_max: int
@@ -161,6 +166,17 @@ class SnapshotTaker:
 
 
 async def restored(store: LogStore, snapshots: SnapshotStore) -> Applied:
+    """Where the log leads. A store that goes away meanwhile is waited for."""
+    for attempt in range(RESTORE_ATTEMPTS_MAX):
+        try:
+            return await _restored(store, snapshots)
+        except StoreUnavailableError as error:
+            logger.warning("restore_interrupted", error=str(error), attempt=attempt)
+            await asyncio.sleep(RESTORE_RETRY_S)
+    return await _restored(store, snapshots)
+
+
+async def _restored(store: LogStore, snapshots: SnapshotStore) -> Applied:
     """The newest usable snapshot and every entry after it."""
     applied = await newest_usable(snapshots, up_to=FAR_AHEAD, report=report_unusable)
     while entries := await store.read_after(

@@ -1,0 +1,99 @@
+"""One request to one address over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import aiohttp
+import msgspec
+
+ANSWER_BYTES_MAX = 1 << 30
+CONNECT_TIMEOUT_S = 5.0
+CONNECTIONS_MAX = 1_000
+
+Query = Mapping[str, str | int]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked, of whichever address; a body makes it a POST."""
+
+    path: str
+    query: Query = {}
+    body: bytes | None = None
+    accept: str = "application/json"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        headers = {"Accept": self.accept}
+        if self.body is not None:
+            headers["Content-Type"] = "application/json"
+        return headers
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    status: int
+    body: bytes
+    retry_after_s: float | None
+
+
+class LostError(Exception):
+    """No answer came. `may_have_arrived` is false only where not even a connection was made."""
+
+    def __init__(self, message: str, *, may_have_arrived: bool) -> None:
+        super().__init__(message)
+        self.may_have_arrived = may_have_arrived
+
+
+def new_session(token: str | None, cluster: str | None) -> aiohttp.ClientSession:
+    headers = {}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    if cluster is not None:
+        headers["Ringlog-Cluster"] = cluster
+    return aiohttp.ClientSession(
+        headers=headers, connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
+    )
+
+
+async def ask(
+    session: aiohttp.ClientSession, url: str, request: Request, *, timeout_s: float
+) -> Answer:
+    """One try. Whatever goes wrong on the way is a `LostError`."""
+    timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(timeout_s, CONNECT_TIMEOUT_S))
+    try:
+        async with session.request(
+            "GET" if request.body is None else "POST",
+            f"{url}{request.path}",
+            params=request.query,
+            data=request.body,
+            headers=request.headers,
+            timeout=timeout,
+            allow_redirects=False,
+        ) as response:
+            return Answer(
+                status=response.status,
+                body=await _bounded(response),
+                retry_after_s=_seconds(response.headers.get("Retry-After")),
+            )
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise LostError(f"{url} takes no connection", may_have_arrived=False) from error
+    except aiohttp.InvalidURL as error:
+        raise LostError(f"{url} is no address", may_have_arrived=False) from error
+    except TimeoutError as error:
+        raise LostError(f"{url} gave no answer in time", may_have_arrived=True) from error
+    except aiohttp.ClientError as error:
+        raise LostError(f"{url} broke off: {error}", may_have_arrived=True) from error
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > ANSWER_BYTES_MAX:
+            raise aiohttp.ClientPayloadError(f"more than {ANSWER_BYTES_MAX} bytes")
+    return bytes(body)
+
+
+def _seconds(text: str | None) -> float | None:
+    """Retry-After in seconds; the form with a date is not used by a CMS."""
+    return float(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -1,0 +1,53 @@
+"""How a verb ends: what it prints last, and its exit code."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from enum import IntEnum
+
+import typer
+
+
+class Exit(IntEnum):
+    """Part of the command's promise."""
+
+    DONE = 0
+    REFUSED = 1
+    WRONG_USE = 2
+    NOT_REACHABLE = 3
+
+
+_MISUSES = frozenset({400, 404, 405, 413, 414, 415, 422})
+
+
+def end(sentence: str, code: Exit) -> typer.Exit:
+    """Say one sentence on the error stream; raise what this returns."""
+    typer.secho(sentence, err=True, fg=typer.colors.RED if code else None)
+    return typer.Exit(code)
+
+
+@contextlib.contextmanager
+def sentences() -> Iterator[None]:
+    """Turn what may go wrong outside into a sentence and an exit code."""
+    from client.errors import ClientError, RequestError, UnreachableError
+    from services.local.failure import LocalServerError
+
+    try:
+        yield
+    except UnreachableError as error:
+        raise end(
+            f"{error} Start a cluster with `ringlog up`, or name one by --url or --state-dir.",
+            Exit.NOT_REACHABLE,
+        ) from None
+    except RequestError as error:
+        misused = error.problem.status in _MISUSES
+        raise end(_capital(str(error)), Exit.WRONG_USE if misused else Exit.REFUSED) from None
+    except (ClientError, LocalServerError) as error:
+        raise end(str(error), Exit.REFUSED) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(Exit.DONE) from None
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,75 @@
+"""Which cluster a verb is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ringlog.commands.ending import Exit, end, sentences
+from ringlog.commands.options import DEFAULT_STATE_DIR
+
+if TYPE_CHECKING:
+    # At run time they come when a verb runs, so that --help stays quick.
+    from client.blocking import BlockingClient
+    from client.client import Client
+    from services.local.state import Listed, StateDir
+
+DEADLINE_S = 10.0
+
+
+class Found(NamedTuple):
+    """Where a cluster answers; `processes` are known where it runs on this machine."""
+
+    urls: list[str]
+    token: str | None
+    processes: list[Listed]
+
+    def maker(self, *, deadline_s: float = DEADLINE_S) -> Callable[[], Client]:
+        from client.client import Client
+        from client.patience import Patience
+
+        patience = Patience(deadline_s=deadline_s)
+        return lambda: Client(self.urls, self.token, patience=patience)
+
+
+def find(state_dir: Path | None, url: str | None, token: str | None = None) -> Found:
+    """By --state-dir, else by --url or RINGLOG_URL, else in the usual place."""
+    if url is not None and state_dir is None:
+        urls = [item.strip() for item in url.split(",") if item.strip()]
+        _check(urls)
+        return Found(urls, token, [])
+    from services.local.marked import marked
+    from services.local.state import state_dir as state_dir_at
+
+    state = state_dir_at(state_dir or DEFAULT_STATE_DIR)
+    kept = state.read_kept()
+    processes = state.read_processes()
+    # By the processes themselves: the list of a machine that was switched off names dead ones.
+    if kept is None or not processes or not marked(state.path):
+        raise end(
+            f"No cluster runs in {state.path}: start one with `ringlog up`, or name one by --url.",
+            Exit.NOT_REACHABLE,
+        )
+    own = [process.url for process in processes if process.role == "cms"]
+    return Found([f"http://127.0.0.1:{kept.port}", *own], token or _token_in(state), processes)
+
+
+@contextmanager
+def cluster(state_dir: Path | None, url: str | None, token: str | None) -> Iterator[BlockingClient]:
+    """A client, with what goes wrong turned into sentences."""
+    from client.blocking import BlockingClient
+
+    with sentences(), BlockingClient(find(state_dir, url, token).maker()) as client:
+        yield client
+
+
+def _token_in(state: StateDir) -> str | None:
+    tokens = state.read_tokens()
+    return tokens.get("admin") or tokens.get("operator")
+
+
+def _check(urls: list[str]) -> None:
+    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+        raise end("--url is no address of a CMS: give http://HOST:PORT.", Exit.WRONG_USE)

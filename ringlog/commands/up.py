@@ -1,0 +1,179 @@
+"""`ringlog up` and `ringlog down`: a whole cluster on this machine."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ringlog.commands.ending import Exit, end, sentences
+from ringlog.commands.options import DEFAULT_STATE_DIR, JsonOption
+from ringlog.commands.printing import print_json
+
+if TYPE_CHECKING:
+    # At run time they come when the verb runs, so that --help stays quick.
+    from services.local.settling import Wanted
+    from services.local.state import StateDir
+
+CMS_MAX = 64
+PORT_MAX = 65_535
+
+
+class PartitionerName(StrEnum):
+    XXHASH64 = "xxhash64"
+    MURMUR3 = "murmur3"
+
+
+class Fanout(StrEnum):
+    NOTIFY = "notify"
+    KAFKA = "kafka"
+
+
+StateDirOption = Annotated[
+    Path, typer.Option("--state-dir", help="Where everything of the cluster is kept.")
+]
+
+
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=PORT_MAX,
+        help="Port of the cluster on 127.0.0.1, 7400 by default; 0 takes a free one.",
+        show_default=False,
+    ),
+]
+CmsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=CMS_MAX, help="CMS processes to run, 1 by default.", show_default=False
+    ),
+]
+PartitionerOption = Annotated[
+    PartitionerName | None,
+    typer.Option(
+        help="How keys become tokens; settled when the cluster is founded, by default as xxhash64.",
+        show_default=False,
+    ),
+]
+DsnOption = Annotated[
+    str | None,
+    # Hidden: everybody sees the arguments of a process, and this one holds a password.
+    typer.Option("--postgres-dsn", envvar="RINGLOG_POSTGRES_DSN", hidden=True),
+]
+
+
+def up(  # noqa: PLR0913 one parameter per option
+    *,
+    state_dir: StateDirOption = DEFAULT_STATE_DIR,
+    port: PortOption = None,
+    nodes: Annotated[
+        int, typer.Option(min=0, help="Nodes to run; this release runs none yet.")
+    ] = 0,
+    cms: CmsOption = None,
+    partitioner: PartitionerOption = None,
+    fanout: Annotated[
+        Fanout, typer.Option(help="How entries reach followers; kafka is not built yet.")
+    ] = Fanout.NOTIFY,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when the cluster serves; `down` stops it.")
+    ] = False,
+    no_driver: Annotated[
+        bool, typer.Option("--no-driver", help="Run no driver; without nodes none runs anyway.")
+    ] = False,
+    dsn: DsnOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a cluster on this machine until Ctrl-C, or in the background with --detach.
+
+    A second start in the same state directory goes on where the first stopped.
+    RINGLOG_POSTGRES_DSN names a Postgres to use instead of one in the state directory.
+
+    Example: ringlog up --state-dir .state --cms 3 --detach
+    """
+    del no_driver  # without nodes there is nothing to drive
+    if nodes > 0:
+        raise end("Nodes are not built yet: start with --nodes 0.", Exit.WRONG_USE)
+    if fanout is Fanout.KAFKA:
+        raise end("Fan-out by Kafka is not built yet: use --fanout notify.", Exit.WRONG_USE)
+    from metadata.partitioners import Partitioner
+    from services.local.settling import Wanted
+    from services.local.state import state_dir as state_dir_at
+
+    wanted = Wanted(
+        port=port, cms=cms, partitioner=None if partitioner is None else Partitioner(partitioner)
+    )
+    state = state_dir_at(state_dir)
+    with sentences():
+        _start(state, wanted, dsn or None, detach=detach, as_json=as_json)
+
+
+def down(*, state_dir: StateDirOption = DEFAULT_STATE_DIR, as_json: JsonOption = False) -> None:
+    """Stop a cluster of this machine and leave no process of it; its state stays.
+
+    Example: ringlog down --state-dir .state
+    """
+    import asyncio
+
+    from services.local.lifecycle import stop
+    from services.local.state import state_dir as state_dir_at
+
+    state = state_dir_at(state_dir)
+    with sentences():
+        asyncio.run(stop(state))
+    if as_json:
+        print_json({"state_dir": str(state.path), "running": False})
+    else:
+        typer.echo(f"Nothing runs in {state.path}.")
+
+
+def _start(
+    state: StateDir, wanted: Wanted, dsn: str | None, *, detach: bool, as_json: bool
+) -> None:
+    import asyncio
+
+    from services.local.lifecycle import log_to, start_detached, supervise
+    from services.local.supervision import AlreadyRunningError
+
+    def say_ready(url: str) -> None:
+        _say(url, state, "ready", as_json=as_json)
+
+    try:
+        if detach:
+            say_ready(asyncio.run(start_detached(state, wanted, dsn)))
+            return
+        state.make()
+        log_to(state.log_of("supervisor"))
+        asyncio.run(supervise(state, wanted, dsn=dsn, on_ready=say_ready))
+    except AlreadyRunningError:
+        _say_running(state, wanted, as_json=as_json)
+
+
+def _say_running(state: StateDir, wanted: Wanted, *, as_json: bool) -> None:
+    """Say so once it serves; whoever wants another cluster has to stop this one."""
+    import asyncio
+
+    from services.local.founding import wait_until
+    from services.local.settling import differs
+
+    kept = state.read_kept()
+    if kept is None:
+        raise end("The cluster is just being started: try again.", Exit.REFUSED)
+    if (option := differs(kept, wanted)) is not None:
+        raise end(
+            f"The cluster in {state.path} is running with another {option}: stop it with "
+            "`ringlog down` first.",
+            Exit.REFUSED,
+        )
+    url = f"http://127.0.0.1:{kept.port}"
+    asyncio.run(wait_until("/readyz", [url], give_up=lambda: None))
+    _say(url, state, "running already", as_json=as_json)
+
+
+def _say(url: str, state: StateDir, what: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"url": url, "state_dir": str(state.path), "status": what})
+    else:
+        typer.echo(f"{what}: {url}")
