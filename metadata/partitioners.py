@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from math import isnan, nan
 from struct import pack
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from xxhash import xxh64_intdigest
 
@@ -37,6 +37,8 @@ def token_of(partitioner: Partitioner, key: Key) -> Token:
             return _spark_token(key)
         case Partitioner.MURMUR3:
             return murmur3_token(_cassandra_key(key))
+        case unreachable:
+            assert_never(unreachable)
 
 
 def _spark_token(key: Key) -> Token:

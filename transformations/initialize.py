@@ -77,6 +77,10 @@ class ForceSnapshot(Verb, frozen=True):
                 Reason.INVALID_IMAGE,
                 f"the image is of epoch {self.image.epoch}, which is yet to come",
             )
+        if self.image.partitioner != metadata.cluster.partitioner:
+            return Rejected(
+                Reason.INVALID_IMAGE, "another partitioner would give every row another token"
+            )
         found = _restored(self.image)
         if isinstance(found, Rejected):
             return found

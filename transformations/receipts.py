@@ -33,7 +33,9 @@ def receipts_refused(
         if gain in given:
             return _wrong(sequence, receipt, "there is another receipt for it")
         given[gain] = receipt
-        fault = _fault(sequence, receipt, needed.get(gain, ()))
+        fault = _early_or_dead(metadata, sequence, receipt) or _fault(
+            sequence, receipt, needed.get(gain, ())
+        )
         if fault is not None:
             return _wrong(sequence, receipt, fault)
 
@@ -49,16 +51,23 @@ def _changes_by_gain(plans: Listed[PlacementPlan]) -> dict[Gain, list[RangeChang
     return found
 
 
-def _fault(sequence: Sequence, receipt: Receipt, changes: Listed[RangeChange]) -> str | None:
+def _early_or_dead(metadata: ClusterMetadata, sequence: Sequence, receipt: Receipt) -> str | None:
+    """A source must have applied START before it is flushed, and nobody knows the future."""
     start = sequence.epoch_of(Step.START)
     assert start is not None, sequence.id
-    if receipt.source != receipt.target_rows:
-        return "source and target differ"
     for source in receipt.sources:
         if source.node in sequence.dead:
             return f"source {source.node} is declared dead"
         if source.epoch < start:
             return f"source {source.node} was flushed at epoch {source.epoch}, before START"
+        if source.epoch > metadata.epoch:
+            return f"source {source.node} was flushed at epoch {source.epoch}, yet to come"
+    return None
+
+
+def _fault(sequence: Sequence, receipt: Receipt, changes: Listed[RangeChange]) -> str | None:
+    if receipt.source != receipt.target_rows:
+        return "source and target differ"
     nodes = tuple(source.node for source in receipt.sources)
     if len(set(nodes)) < len(nodes):
         return "a source is named twice"

@@ -180,6 +180,16 @@ def test_forces_no_image_of_another_cluster():
     assert CLUSTER in refused.detail
 
 
+def test_forces_no_other_partitioner():
+    """Every row would have another token."""
+    before = joined_cluster()
+    image = msgspec.structs.replace(image_of(before), partitioner=Partitioner.MURMUR3)
+
+    refused = rejected(execute(ForceSnapshot(image=image), before), Reason.INVALID_IMAGE)
+
+    assert "partitioner" in refused.detail
+
+
 def test_forces_no_image_from_the_future():
     before = joined_cluster()
     image = image_of(commit(before, TriggerSnapshot()))

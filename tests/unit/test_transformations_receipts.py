@@ -164,6 +164,16 @@ def test_a_source_is_flushed_after_start():
     accepted(mid(before, from_sources(before, 4, epoch=start)))
 
 
+def test_a_source_is_not_flushed_in_the_future():
+    before = started()
+
+    refused = rejected(
+        mid(before, from_sources(before, 4, epoch=before.epoch + 1)), Reason.RECEIPTS_WRONG
+    )
+
+    assert "yet to come" in refused.detail
+
+
 def test_one_early_source_spoils_a_receipt_that_others_would_carry():
     before = started()
     early, *others = honest(before)[1].sources
