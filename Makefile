@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 QUICK := $(wildcard tests/unit tests/tidy tests/contract tests/scenarios tests/golden)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo test test-unit check fmt bench bench-core lock clean
+.PHONY: help setup setup-browser demo test test-unit check fmt bench bench-core bench-log lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ bench: setup ## run all benchmarks
 
 bench-core: setup ## benchmark the pure core
 	$(BIN)/python -m bench.core
+
+bench-log: setup ## benchmark the log service beside etcd and pgbench; ARGS="--quick", "--full", "--profile"
+	$(BIN)/python -m bench.log $(ARGS)
 
 lock: ## pin requirements/*.in; ARGS="--upgrade-package NAME" to move a pin
 	deploy/lock.sh $(ARGS)

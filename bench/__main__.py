@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("core",)
+BENCHMARKS = ("core", "log")
 
 
 def main() -> int:

@@ -140,7 +140,7 @@ class _Batch:
             epoch=after.epoch,
             hash=sealed.hash,
             result=outcome.result,
-            proposal=proposal.digest,
+            proposal=sealed.proposal,
         )
         self.applied = Applied(after, sealed.hash)
         self.entries.append(sealed)

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import msgspec
 
-from encoding.entries import Entry, EntryId, decode_entry
+from encoding.entries import Entry, EntryId, decode_entry, proposal_digest
 from metadata.epoch import Epoch
 
 
@@ -28,3 +28,8 @@ class SealedEntry(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def entry(self) -> Entry:
         """What the payload says; decoded once, when somebody first asks."""
         return decode_entry(self.payload)
+
+    @cached_property
+    def proposal(self) -> bytes:
+        """The digest of what was proposed; asked for when deciding and again when appending."""
+        return proposal_digest(self.entry.transformation, self.entry_id)

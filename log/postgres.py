@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import asyncpg
 import msgspec
@@ -154,7 +155,11 @@ class PostgresLog:
 def _claims(
     entries: Sequence[SealedEntry], refusals: Sequence[Refusal]
 ) -> tuple[list[object], ...]:
-    """The columns of `decisions`, appended and refused ones alike."""
+    """The columns of `decisions`, appended and refused ones alike.
+
+    In one order for everybody: two processes that claim the same ids in opposite orders would
+    wait for each other.
+    """
     rows: list[tuple[object, ...]] = [
         (item.entry_id, item.proposal, item.epoch, item.hash, _encode(item.result), None, None)
         for item in map(committed, entries)
@@ -163,7 +168,14 @@ def _claims(
         (item.entry_id, item.proposal, None, None, None, _encode(item.rejected), item.epoch)
         for item in refusals
     ]
+    rows.sort(key=_entry_id)
     return tuple(map(list, zip(*rows, strict=True)))
+
+
+def _entry_id(row: tuple[object, ...]) -> int:
+    entry_id = row[0]
+    assert isinstance(entry_id, UUID)
+    return entry_id.int
 
 
 def _rows(entries: Sequence[SealedEntry]) -> tuple[list[object], ...]:

@@ -27,7 +27,9 @@ BROKEN = (
     asyncpg.InternalClientError,
     asyncpg.OperatorInterventionError,
     asyncpg.CannotConnectNowError,
-    asyncpg.TooManyConnectionsError,
+    # No connection, memory or disk left; or rolled back in favour of another transaction.
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
     asyncpg.ReadOnlySQLTransactionError,
 )
 
@@ -117,10 +119,15 @@ class Sessions:
                 min_size=0,
                 max_size=READERS_MAX,
                 timeout=CONNECT_TIMEOUT_S,
+                reset=_as_it_is,
                 server_settings={"application_name": "ringlog-read"},
             )
             self._readers = await pool
         return self._readers
+
+
+async def _as_it_is(_connection: asyncpg.Connection) -> None:
+    """Single statements leave nothing to reset, and a reset is a round trip of its own."""
 
 
 async def _check_durable(connection: asyncpg.Connection) -> None:

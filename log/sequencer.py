@@ -20,6 +20,8 @@ from log.store import (
     StoreUnavailableError,
     TipMoved,
 )
+from metadata.epoch import EMPTY, Epoch
+from metadata.limits import ID_MAX
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_LIMITS = Limits()
+
+BEYOND_ALL = Epoch(ID_MAX)
+"""For those who do not know how far the log goes."""
 
 
 class OutcomeUnknownError(Exception):
@@ -72,6 +77,7 @@ class Sequencer:
         self._limits = limits
         self._queue = ProposalQueue(limits.queue_max)
         self._stopping = False
+        self._heard_of = EMPTY
 
     @property
     def depth(self) -> int:
@@ -85,8 +91,9 @@ class Sequencer:
         job = self._queue.put(request)
         return await asyncio.shield(job.answers)
 
-    def poke(self) -> None:
-        """Somebody else may have appended: look."""
+    def poke(self, tip: Epoch = BEYOND_ALL) -> None:
+        """Somebody may have appended, up to `tip` where that is known: look, if it is news."""
+        self._heard_of = max(self._heard_of, tip)
         self._queue.wake.set()
 
     def stop(self) -> None:
@@ -102,7 +109,7 @@ class Sequencer:
                 await self._decide(self._queue.take(self._limits.batch_max))
                 if self._queue:
                     self._queue.wake.set()
-            elif not self._stopping:
+            elif not self._stopping and self._heard_of > self.applied.metadata.epoch:
                 await self._look()
 
     async def _decide(self, jobs: list[Job]) -> None:
@@ -147,9 +154,9 @@ class Sequencer:
                 await self._catch_up()
         return False
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self, upto: Epoch = BEYOND_ALL) -> None:
         """Apply what others appended."""
-        while True:
+        while self.applied.metadata.epoch < upto:
             entries = await self._store.read_after(
                 self.applied.metadata.epoch,
                 entries_max=self._limits.read_entries_max,
@@ -163,10 +170,12 @@ class Sequencer:
             self._go_to(applied, entries)
 
     async def _look(self) -> None:
+        upto, self._heard_of = self._heard_of, EMPTY
         try:
-            await self._catch_up()
+            await self._catch_up(upto)
         except StoreUnavailableError:
             await asyncio.sleep(self._limits.retry_first_s)
+            self.poke(upto)
 
     def _go_to(self, applied: Applied, entries: Sequence[SealedEntry]) -> None:
         self.applied = applied

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from encoding.entries import EntryId, proposal_digest
+from encoding.entries import EntryId
 from log.chain import Tip
 from log.entry import SealedEntry
 from metadata.epoch import Epoch
@@ -51,7 +51,7 @@ def committed(sealed: SealedEntry) -> Committed:
         epoch=sealed.epoch,
         hash=sealed.hash,
         result=sealed.entry.result,
-        proposal=proposal_digest(sealed.entry.transformation, sealed.entry_id),
+        proposal=sealed.proposal,
     )
 
 

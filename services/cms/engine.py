@@ -13,7 +13,7 @@ from log.batch import Answer, Request, Stamp
 from log.entry import SealedEntry
 from log.published import Published
 from log.replay import Applied, apply
-from log.sequencer import Hooks, Sequencer
+from log.sequencer import BEYOND_ALL, Hooks, Sequencer
 from log.store import LogStore, StoreUnavailableError
 from metadata.epoch import Epoch
 from services.cms.forwarding import Submit
@@ -32,6 +32,7 @@ SNAPSHOTS_LISTED_MAX = 1000
 RESTORE_ATTEMPTS_MAX = 60
 RESTORE_RETRY_S = 0.5
 PAGE_ENTRIES_MAX = 1000
+LINES_PER_BATCH_MAX = 4
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 
 
@@ -84,7 +85,7 @@ class Engine:
     async def reached(self, epoch: Epoch) -> bool:
         """Catch up with an epoch that is in the log; False if that takes too long."""
         if epoch > self.applied.metadata.epoch:
-            self.poke()
+            self.poke(epoch)
         return await self._parts.published.wait_beyond(Epoch(epoch - 1), LATEST_TIMEOUT_S)
 
     async def entries_after(
@@ -127,9 +128,19 @@ class Engine:
             epoch, entries_max=entries_max, bytes_max=bytes_max
         )
 
-    def poke(self) -> None:
-        """Somebody else may have appended: look."""
-        self._parts.sequencer.poke()
+    def poke(self, tip: Epoch = BEYOND_ALL) -> None:
+        """Somebody may have appended, up to `tip` where that is known: look."""
+        self._parts.sequencer.poke(tip)
+
+
+def log_applied(entries: Sequence[SealedEntry]) -> None:
+    """One line an entry while there are few, one a batch under load."""
+    if len(entries) > LINES_PER_BATCH_MAX:
+        first, last = entries[0].epoch, entries[-1].epoch
+        logger.info("applied_batch", epoch=last, first=first, entries=len(entries))
+        return
+    for sealed in entries:
+        logger.info("applied", epoch=sealed.epoch, entry_id=str(sealed.entry_id), kind=sealed.kind)
 
 
 def report_unusable(epoch: Epoch, fault: str) -> None:
@@ -203,6 +214,7 @@ async def running(
 
     def publish(newer: Applied, entries: Sequence[SealedEntry]) -> None:
         published.publish(newer, entries)
+        log_applied(entries)
         observed(len(entries))
         taker.observe(newer, entries)
 

@@ -14,9 +14,11 @@ import aiohttp
 import msgspec
 
 from log.batch import Answer, Request
+from log.lease import LEASE_S
 
 SEQUENCE_PATH = "/internal/v1/sequence"
-FORWARD_TIMEOUT_S = 20.0
+FORWARD_TIMEOUT_S = LEASE_S
+"""By then one that hangs has lost the lease, and what waits for it holds up all behind it."""
 BATCH_MAX = 512
 IN_FLIGHT_MAX = 2
 

@@ -71,11 +71,17 @@ class Leading:
         timeout = aiohttp.ClientTimeout(total=FORWARD_TIMEOUT_S)
         address = lease_now.url + SEQUENCE_PATH
         headers = {"Ringlog-Cluster": cluster, "Content-Type": "application/octet-stream"}
-        async with self._session.post(
-            address, data=body, timeout=timeout, headers=headers
-        ) as response:
-            response.raise_for_status()
-            return await response.read()
+        try:
+            async with self._session.post(
+                address, data=body, timeout=timeout, headers=headers
+            ) as response:
+                response.raise_for_status()
+                return await response.read()
+        except (aiohttp.ClientError, TimeoutError):
+            # What waits behind this need not learn the same way; the next look at the lease does.
+            if self._lease is lease_now:
+                self._lease = None
+            raise
 
     async def run(self) -> None:
         while True:
