@@ -26,6 +26,12 @@ class Published:
         self._recent: deque[SealedEntry] = deque()
         self._recent_bytes = 0
         self._changed = asyncio.Event()
+        self._waiting = 0
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for something newer."""
+        return self._waiting > 0
 
     def publish(self, applied: Applied, entries: Sequence[SealedEntry]) -> None:
         """Swap the version in and wake all who wait. Only the sequencer calls this."""
@@ -60,10 +66,13 @@ class Published:
 
     async def wait_beyond(self, epoch: Epoch, timeout_s: float) -> bool:
         """True once something newer than `epoch` is published; False at the timeout."""
+        self._waiting += 1
         try:
             async with asyncio.timeout(timeout_s):
                 while self.applied.metadata.epoch <= epoch:
                     await self._changed.wait()
         except TimeoutError:
             return False
+        finally:
+            self._waiting -= 1
         return True

@@ -31,7 +31,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     retry_first_s: float = 0.05
     retry_last_s: float = 1.0
     unknown_after_s: float = 10.0
-    read_entries_max: int = 1000
+    read_entries_max: int = 250
     read_bytes_max: int = 8 * 1024 * 1024
 
 

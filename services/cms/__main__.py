@@ -79,7 +79,7 @@ async def tasks(settings: CmsSettings, leading: Leading, engine: Engine) -> Asyn
     async with asyncio.TaskGroup() as group:
         started = [
             group.create_task(leading.run()),
-            group.create_task(listen(settings.dsn, engine.poke)),
+            group.create_task(listen(settings.dsn, engine.heard)),
         ]
         yield
         for task in started:

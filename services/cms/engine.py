@@ -128,6 +128,14 @@ class Engine:
             epoch, entries_max=entries_max, bytes_max=bytes_max
         )
 
+    def heard(self, tip: Epoch) -> None:
+        """News of the log. While this process only forwards and nobody waits, they can wait too.
+
+        Whoever reads looks at the tip first and then catches up, and now and then we look anyway.
+        """
+        if self.is_sequencing or self._parts.published.is_awaited or tip == BEYOND_ALL:
+            self.poke(tip)
+
     def poke(self, tip: Epoch = BEYOND_ALL) -> None:
         """Somebody may have appended, up to `tip` where that is known: look."""
         self._parts.sequencer.poke(tip)

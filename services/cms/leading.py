@@ -77,7 +77,7 @@ class Leading:
             ) as response:
                 response.raise_for_status()
                 return await response.read()
-        except (aiohttp.ClientError, TimeoutError):
+        except (aiohttp.ClientConnectionError, TimeoutError):
             # What waits behind this need not learn the same way; the next look at the lease does.
             if self._lease is lease_now:
                 self._lease = None
