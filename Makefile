@@ -1,7 +1,7 @@
 # Everything a contributor runs. Each target sets up what it needs first; a second run is instant.
 VENV := .venv
 BIN := $(VENV)/bin
-QUICK := $(wildcard tests/unit tests/tidy tests/contract tests/scenarios tests/golden)
+QUICK := $(wildcard tests/unit tests/tidy tests/scenarios tests/golden)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-browser demo test test-unit check fmt bench bench-core bench-log lock clean
@@ -19,13 +19,13 @@ demo: setup ## show a small cluster at work
 test: check ## check, then run every test
 	$(BIN)/pytest
 
-test-unit: setup ## run the quick tests: unit, tidy, contract, scenarios
+test-unit: setup ## run the quick tests: unit, tidy, scenarios, golden
 	$(BIN)/pytest -q -n 2 $(QUICK)
 
 check: setup ## lint, formatting, types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 fmt: setup ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix-only
