@@ -7,7 +7,6 @@ from metadata.cluster import ClusterMetadata
 from metadata.directory import KnownNode, NodeId, NodeState
 from metadata.limits import Sentence
 from metadata.locks import SequenceId
-from metadata.plans import Step
 from metadata.sequences import Sequence, SequenceKind
 from metadata.tokens import Token
 from transformations import stepping
@@ -52,10 +51,7 @@ class StartJoin(Verb, frozen=True):
     barrier: Evidence | None = None
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.JOIN, Step.START)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.start(metadata, found, self.barrier)
+        return stepping.start(metadata, SequenceKind.JOIN, self.sequence, self.barrier)
 
 
 class MidJoin(Verb, frozen=True):
@@ -66,10 +62,7 @@ class MidJoin(Verb, frozen=True):
     receipts: Receipts = ()
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.JOIN, Step.MID)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.mid(metadata, found, self.barrier, self.receipts)
+        return stepping.mid(metadata, SequenceKind.JOIN, self.sequence, self.barrier, self.receipts)
 
 
 class FinishJoin(Verb, frozen=True):
@@ -79,10 +72,7 @@ class FinishJoin(Verb, frozen=True):
     barrier: Evidence | None = None
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.JOIN, Step.FINISH)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.finish(metadata, found, self.barrier)
+        return stepping.finish(metadata, SequenceKind.JOIN, self.sequence, self.barrier)
 
 
 class UnsafeJoin(Verb, frozen=True):

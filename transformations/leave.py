@@ -9,7 +9,6 @@ from metadata.cluster import ClusterMetadata
 from metadata.directory import KnownNode, NodeId, NodeState
 from metadata.limits import Sentence
 from metadata.locks import SequenceId
-from metadata.plans import Step
 from metadata.schema import Keyspace, Network, Simple
 from metadata.sequences import Sequence, SequenceKind
 from transformations import stepping
@@ -55,10 +54,7 @@ class StartLeave(Verb, frozen=True):
     barrier: Evidence | None = None
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.LEAVE, Step.START)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.start(metadata, found, self.barrier)
+        return stepping.start(metadata, SequenceKind.LEAVE, self.sequence, self.barrier)
 
 
 class MidLeave(Verb, frozen=True):
@@ -69,10 +65,9 @@ class MidLeave(Verb, frozen=True):
     receipts: Receipts = ()
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.LEAVE, Step.MID)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.mid(metadata, found, self.barrier, self.receipts)
+        return stepping.mid(
+            metadata, SequenceKind.LEAVE, self.sequence, self.barrier, self.receipts
+        )
 
 
 class FinishLeave(Verb, frozen=True):
@@ -82,10 +77,7 @@ class FinishLeave(Verb, frozen=True):
     barrier: Evidence | None = None
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.LEAVE, Step.FINISH)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.finish(metadata, found, self.barrier)
+        return stepping.finish(metadata, SequenceKind.LEAVE, self.sequence, self.barrier)
 
 
 class Assassinate(Verb, frozen=True):

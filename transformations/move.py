@@ -7,7 +7,6 @@ from metadata.cluster import ClusterMetadata
 from metadata.directory import KnownNode, NodeState
 from metadata.limits import Sentence
 from metadata.locks import SequenceId
-from metadata.plans import Step
 from metadata.sequences import Sequence, SequenceKind
 from transformations import stepping
 from transformations.fields import Nodes, Receipts, SequenceRef, Tokens, Verb
@@ -59,10 +58,7 @@ class StartMove(Verb, frozen=True):
     barrier: Evidence | None = None
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.MOVE, Step.START)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.start(metadata, found, self.barrier)
+        return stepping.start(metadata, SequenceKind.MOVE, self.sequence, self.barrier)
 
 
 class MidMove(Verb, frozen=True):
@@ -73,10 +69,7 @@ class MidMove(Verb, frozen=True):
     receipts: Receipts = ()
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.MOVE, Step.MID)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.mid(metadata, found, self.barrier, self.receipts)
+        return stepping.mid(metadata, SequenceKind.MOVE, self.sequence, self.barrier, self.receipts)
 
 
 class FinishMove(Verb, frozen=True):
@@ -86,7 +79,4 @@ class FinishMove(Verb, frozen=True):
     barrier: Evidence | None = None
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.MOVE, Step.FINISH)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.finish(metadata, found, self.barrier)
+        return stepping.finish(metadata, SequenceKind.MOVE, self.sequence, self.barrier)

@@ -7,7 +7,6 @@ from metadata.cluster import ClusterMetadata
 from metadata.directory import KnownNode, NodeState
 from metadata.limits import Sentence
 from metadata.locks import SequenceId
-from metadata.plans import Step
 from metadata.sequences import Sequence, SequenceKind
 from transformations import stepping
 from transformations.fields import Nodes, Receipts, SequenceRef, Verb
@@ -69,10 +68,7 @@ class StartReplace(Verb, frozen=True):
     barrier: Evidence | None = None
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.REPLACE, Step.START)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.start(metadata, found, self.barrier)
+        return stepping.start(metadata, SequenceKind.REPLACE, self.sequence, self.barrier)
 
 
 class MidReplace(Verb, frozen=True):
@@ -83,10 +79,9 @@ class MidReplace(Verb, frozen=True):
     receipts: Receipts = ()
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.REPLACE, Step.MID)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.mid(metadata, found, self.barrier, self.receipts)
+        return stepping.mid(
+            metadata, SequenceKind.REPLACE, self.sequence, self.barrier, self.receipts
+        )
 
 
 class FinishReplace(Verb, frozen=True):
@@ -96,7 +91,4 @@ class FinishReplace(Verb, frozen=True):
     barrier: Evidence | None = None
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
-        found = stepping.find_due(metadata, self.sequence, SequenceKind.REPLACE, Step.FINISH)
-        if isinstance(found, Rejected):
-            return found
-        return stepping.finish(metadata, found, self.barrier)
+        return stepping.finish(metadata, SequenceKind.REPLACE, self.sequence, self.barrier)

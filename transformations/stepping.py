@@ -43,8 +43,13 @@ _RESTORED = {
 }
 
 
-def start(metadata: ClusterMetadata, sequence: Sequence, barrier: Evidence | None) -> Outcome:
+def start(
+    metadata: ClusterMetadata, kind: SequenceKind, wanted: SequenceId, barrier: Evidence | None
+) -> Outcome:
     """Add the writers, and open the session under which their rows are copied."""
+    sequence = find_due(metadata, wanted, kind, Step.START)
+    if isinstance(sequence, Rejected):
+        return sequence
     refused = barrier_refused(metadata, sequence, barrier)
     if refused is not None:
         return refused
@@ -69,11 +74,15 @@ def start(metadata: ClusterMetadata, sequence: Sequence, barrier: Evidence | Non
 
 def mid(
     metadata: ClusterMetadata,
-    sequence: Sequence,
+    kind: SequenceKind,
+    wanted: SequenceId,
     barrier: Evidence | None,
     receipts: Listed[Receipt],
 ) -> Outcome:
     """Move the reads, once it is proved that the new readers have the rows."""
+    sequence = find_due(metadata, wanted, kind, Step.MID)
+    if isinstance(sequence, Rejected):
+        return sequence
     refused = barrier_refused(metadata, sequence, barrier) or receipts_refused(
         metadata, sequence, receipts
     )
@@ -84,8 +93,13 @@ def mid(
     return _accepted(metadata, changed, Step.MID, _session_closed(metadata, sequence))
 
 
-def finish(metadata: ClusterMetadata, sequence: Sequence, barrier: Evidence | None) -> Outcome:
+def finish(
+    metadata: ClusterMetadata, kind: SequenceKind, wanted: SequenceId, barrier: Evidence | None
+) -> Outcome:
     """Drop the old writers; the tokens change hands. The ranges stay reserved until RETIRE."""
+    sequence = find_due(metadata, wanted, kind, Step.FINISH)
+    if isinstance(sequence, Rejected):
+        return sequence
     refused = barrier_refused(metadata, sequence, barrier)
     if refused is not None:
         return refused
