@@ -80,8 +80,8 @@ class AlterKeyspace(Verb, frozen=True):
             return False
         now = metadata.placements.placed[before.replication.key]
         then = _placed(metadata, self.replication)
-        pairs = zip(now.reads.groups, then.reads.groups, strict=True)
-        return any(old.owners != new.owners for old, new in pairs)
+        pairs = zip(now.read_groups(), then.read_groups(), strict=True)
+        return any(old.owners != new.owners for (_, old), (_, new) in pairs)
 
 
 class DropKeyspace(Verb, frozen=True):

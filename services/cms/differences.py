@@ -7,7 +7,7 @@ from typing import Any
 
 from encoding.views import component_view
 from metadata.cluster import ClusterMetadata
-from metadata.placements import Group, RingPlacement
+from metadata.placements import Group, Placement, RingPlacement
 from metadata.tokens import Range, position, ranges_between
 from services.cms.bodies import Difference
 
@@ -62,7 +62,7 @@ def placement_changes(before: ClusterMetadata, after: ClusterMetadata) -> Iterat
                 }
 
 
-def _overlay(old: RingPlacement, new: RingPlacement) -> Iterator[tuple[Range, list[Group | None]]]:
+def _overlay(old: Placement, new: Placement) -> Iterator[tuple[Range, list[Group | None]]]:
     """Both placements cut wherever either is."""
     sides = (old.read_groups, new.read_groups, old.write_groups, new.write_groups)
     places = sorted({position(span.right) for side in sides for span, _ in side()})

@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus
 from metadata.cluster import ClusterMetadata
 from metadata.columns import ColumnType
 from metadata.partitioners import token_of
-from metadata.placements import Group, RingPlacement
+from metadata.placements import Group, Placement, RingPlacement
 from metadata.schema import Table
 from metadata.tokens import Token
 from services.cms.bodies import OwnersAnswer, OwnersAt
@@ -32,7 +32,7 @@ def owners(metadata: ClusterMetadata, query: OwnersAt, raw_key: str | None) -> O
         token = Token(query.token)
     else:
         token = _token(metadata, query, raw_key or "")
-    placement = metadata.placements.find(keyspace.replication.key) or RingPlacement()
+    placement: Placement = metadata.placements.find(keyspace.replication.key) or RingPlacement()
     readers, writers = placement.readers(token), placement.writers(token)
     return OwnersAnswer(
         epoch=metadata.epoch,
