@@ -78,7 +78,9 @@ async def start(state_dir: Path, port: int | None = None) -> Server:
     files.make_home()
     async with turn(files.home):
         folder = programs(files)
-        account = await account_for(files.home, folder / "postgres")
+        # The one that needs the most: postgres itself says its version although it could not
+        # read its libraries.
+        account = await account_for(files.home, folder / "initdb")
         if not files.has_data():
             await initialise(files, folder / "initdb", account)
         found = await settled(files.data)
