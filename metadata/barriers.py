@@ -58,6 +58,21 @@ def voter_groups(metadata: ClusterMetadata, sequence: Sequence) -> frozenset[Own
     return frozenset(voters - {()})
 
 
+def closing_targets(sequence: Sequence) -> Owners:
+    """Those who gained ranges under a session that the last step closed: all must have seen it.
+
+    Until a target has, it could still import under the session. A dead one cannot.
+    """
+    if sequence.session is None or sequence.last not in (Step.MID, Step.CANCEL):
+        return ()
+    return tuple(node for node in targets(sequence) if node not in sequence.dead)
+
+
+def targets(sequence: Sequence) -> Owners:
+    """Every node that gains some range."""
+    return tuple(sorted({node for plan in sequence.plans for _, node in plan.gains()}))
+
+
 def shortfalls(
     groups: Iterable[Owners],
     evidence: Evidence,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NewType
 
@@ -45,6 +45,10 @@ class AffectedRanges(msgspec.Struct, frozen=True):
             if common:
                 return item.placement, common
         return None
+
+    def overlaps(self, ranges: Sequence[Range]) -> bool:
+        """Whether some placement's ranges have a token in common with these."""
+        return any(intersections(item.ranges, tuple(ranges)) for item in self.by_placement)
 
     def __bool__(self) -> bool:
         return any(item.ranges for item in self.by_placement)

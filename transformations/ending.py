@@ -14,7 +14,8 @@ from transformations.outcome import Outcome, Rejected
 class CancelSequence(Verb, frozen=True):
     """Turn back, from any step before FINISH.
 
-    `dead` names nodes that will not answer any more, so that retiring need not wait for them.
+    `dead` names nodes that will not answer any more, so that retiring need not wait for them. One
+    that dies after the cancel is named by another one.
     """
 
     sequence: SequenceRef
@@ -23,12 +24,19 @@ class CancelSequence(Verb, frozen=True):
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
         found = stepping.find_due(metadata, self.sequence, None, Step.CANCEL)
+        if isinstance(found, Rejected) and self._adds_dead(metadata):
+            found = metadata.sequences.in_progress[self.sequence]
         if isinstance(found, Rejected):
             return found
         unknown = first_unknown(metadata, self.dead)
         if unknown is not None:
             return unknown
         return stepping.cancel(metadata, found, self.barrier, self.dead)
+
+    def _adds_dead(self, metadata: ClusterMetadata) -> bool:
+        """Whether the sequence is cancelled already, and waits for a node that is named here."""
+        found = metadata.sequences.find(self.sequence)
+        return found is not None and found.cancelled and not set(self.dead) <= set(found.dead)
 
 
 class RetireSequence(Verb, frozen=True):

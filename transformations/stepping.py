@@ -6,9 +6,16 @@ from collections.abc import Sequence as Listed
 
 import msgspec
 
-from metadata.barriers import Evidence, Level, shortfalls, voter_groups
+from metadata.barriers import (
+    Evidence,
+    Level,
+    closing_targets,
+    shortfalls,
+    targets,
+    voter_groups,
+)
 from metadata.cluster import ClusterMetadata, Component
-from metadata.directory import Directory, NodeId, NodeState
+from metadata.directory import Directory, NodeState
 from metadata.epoch import following
 from metadata.locks import SequenceId
 from metadata.placements import Placements
@@ -63,7 +70,7 @@ def start(
         session = Session(
             id=SessionId(epoch),
             purpose=Purpose.MOVEMENT,
-            nodes=_targets(sequence),
+            nodes=targets(sequence),
             ranges=coalesce(change.range for change, _ in gains),
             sequence=sequence.id,
         )
@@ -195,7 +202,7 @@ def barrier_refused(
         )
     short = shortfalls(groups, barrier, metadata.locations())
     missing = sorted({node for item in short for node in item.missing})
-    unclosed = _not_closed(sequence, barrier)
+    unclosed = sorted(set(closing_targets(sequence)) - set(barrier.applied))
     if not missing and not unclosed:
         return None
     why = "every target of the closed session" if unclosed else f"{barrier.level} of the owners"
@@ -207,18 +214,6 @@ def barrier_refused(
         sequence=sequence.id,
         step=sequence.due,
     )
-
-
-def _not_closed(sequence: Sequence, barrier: Evidence) -> list[NodeId]:
-    """Targets that may not have seen their session close, and could still import under it."""
-    closed_by_last = sequence.last in (Step.MID, Step.CANCEL) and sequence.session is not None
-    if not closed_by_last:
-        return []
-    return sorted(set(_targets(sequence)) - set(sequence.dead) - set(barrier.applied))
-
-
-def _targets(sequence: Sequence) -> Owners:
-    return tuple(sorted({node for plan in sequence.plans for _, node in plan.gains()}))
 
 
 def _session_closed(metadata: ClusterMetadata, sequence: Sequence) -> dict[str, Component]:

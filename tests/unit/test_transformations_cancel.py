@@ -218,6 +218,31 @@ def test_declares_nodes_dead_that_will_not_answer():
     commit(given_up, retire)
 
 
+@pytest.mark.parametrize("step", [Step.START, Step.MID])
+def test_who_dies_after_the_cancel_can_still_be_declared_dead(step):
+    """Otherwise retiring would wait for ever, and the ranges stay reserved."""
+    waiting = in_step(joined_cluster(nodes=4, spare=1), SequenceKind.JOIN, step)
+    sequence = only_sequence(waiting).id
+    waiting = commit(waiting, CancelSequence(sequence=sequence))
+
+    given_up = commit(waiting, CancelSequence(sequence=sequence, dead=(NodeId(5),)))
+
+    assert only_sequence(given_up).dead == (5,)
+    assert given_up.placements == waiting.placements
+    barrier = everyone_applied(given_up, only_sequence(given_up), but=[5])
+    assert not commit(given_up, RetireSequence(sequence=sequence, barrier=barrier)).locks.held
+
+
+def test_a_second_cancel_that_says_nothing_new_is_refused():
+    waiting = in_step(joined_cluster(nodes=4, spare=1), SequenceKind.JOIN, Step.START)
+    sequence = only_sequence(waiting).id
+    cancel = CancelSequence(sequence=sequence, dead=(NodeId(5),))
+    waiting = commit(waiting, cancel)
+
+    rejected(execute(cancel, waiting), Reason.WRONG_STEP)
+    rejected(execute(CancelSequence(sequence=sequence), waiting), Reason.WRONG_STEP)
+
+
 def test_declares_dead_only_who_is_known():
     started = in_step(joined_cluster(nodes=4, spare=1), SequenceKind.JOIN, Step.START)
     cancel = CancelSequence(sequence=only_sequence(started).id, dead=(NodeId(9),))
