@@ -1,0 +1,161 @@
+"""Driving sequences to their end: barrier, work, commit, until there is none left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from collections.abc import Sequence as Listed
+from typing import Any, TypeVar
+
+import msgspec
+
+from metadata.barriers import Level
+from metadata.locks import SequenceId
+from metadata.plans import Step
+from metadata.receipts import Receipt
+from metadata.sequences import Sequence
+from metadata.sessions import Purpose
+from sequences.barrier import Barrier, barrier_before
+from sequences.ports import Cluster, Mover, Refused, Watermarks, WorkError
+from sequences.status import Board, Doing, Status
+from sequences.steps import Leftovers, due_step, left_behind, needs_movement
+from transformations.kinds import AnyTransformation
+from transformations.sessions import Errand, OpenSession
+
+T = TypeVar("T")
+
+ASK_WAIT_S = 1.0
+"""How long nodes are waited for in one question about their watermark."""
+RECHECK_S = 2.0
+
+
+class World(msgspec.Struct, frozen=True):
+    """What the driver works with.
+
+    `pause_s` says how long to leave something alone that has failed so often in a row.
+    """
+
+    cluster: Cluster
+    watermarks: Watermarks
+    mover: Mover
+    clock: Callable[[], float]
+    pause_s: Callable[[int], float]
+    level: Level = Level.EACH_QUORUM
+
+
+class Drive:
+    """One sequence, from wherever the metadata says it is to its end.
+
+    Nothing is remembered but what the metadata holds: whoever drives next goes on from there.
+    Two who drive the same sequence do no harm, because the log takes each step once.
+    """
+
+    def __init__(self, sequence: SequenceId, world: World, board: Board) -> None:
+        self._id = sequence
+        self._world = world
+        self._board = board
+        self._failures = 0
+
+    async def run(self) -> None:
+        while (sequence := self._found()) is not None:
+            try:
+                await self._take_step(sequence)
+                self._failures = 0
+            except WorkError as error:
+                self._failures += 1
+                self._say(sequence, Doing.STUCK, str(error))
+                await asyncio.sleep(self._world.pause_s(self._failures))
+        self._board.drop(self._id)
+
+    async def _take_step(self, sequence: Sequence) -> None:
+        """One step, or none if somebody else took it, or cancelled, in the meantime."""
+        metadata = self._world.cluster.metadata
+        barrier = barrier_before(metadata, sequence, self._world.level)
+        if not await self._hold(sequence, barrier):
+            return
+        receipts: Listed[Receipt] = ()
+        if needs_movement(metadata, sequence):
+            moved = await self._while_due(sequence, self._move(sequence))
+            if moved is None:
+                return
+            receipts = moved
+        if sequence.due is Step.RETIRE:
+            await self._retiring(sequence)
+        self._say(sequence, Doing.COMMITTING)
+        await self._commit(sequence, due_step(sequence, barrier.evidence, receipts))
+
+    async def _hold(self, sequence: Sequence, barrier: Barrier) -> bool:
+        """Wait at the barrier; false if the sequence moved on meanwhile."""
+        while not barrier.passed:
+            self._say(sequence, Doing.WAITING, barrier=barrier)
+            await self._world.watermarks.observe(
+                barrier.voters, barrier.epoch, ASK_WAIT_S, barrier.observe
+            )
+            if self._found() != sequence:
+                return False
+        return True
+
+    async def _move(self, sequence: Sequence) -> Listed[Receipt]:
+        self._say(sequence, Doing.MOVING)
+        return await self._world.mover.move(self._world.cluster.metadata, sequence)
+
+    async def _while_due(self, sequence: Sequence, work: Coroutine[Any, Any, T]) -> T | None:
+        """What the work gives, or None if the sequence was cancelled, and the work with it."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                metadata = self._world.cluster.metadata
+                if metadata.sequences.find(self._id) != sequence:
+                    return None
+                news = asyncio.ensure_future(self._world.cluster.beyond(metadata.epoch, RECHECK_S))
+                await asyncio.wait({task, news}, return_when=asyncio.FIRST_COMPLETED)
+                news.cancel()
+                await asyncio.gather(news, return_exceptions=True)
+            return await task
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, WorkError):
+                await task
+
+    async def _retiring(self, sequence: Sequence) -> None:
+        """Before the sequence is gone: what it leaves behind is noted in the metadata."""
+        await self._world.mover.sweep(sequence)
+        leftovers = left_behind(self._world.cluster.metadata, sequence)
+        if leftovers is not None and not self._is_open(leftovers):
+            opening = OpenSession(
+                purpose=Errand.CLEANUP, nodes=leftovers.nodes, ranges=leftovers.ranges
+            )
+            await self._commit(sequence, opening)
+
+    def _is_open(self, leftovers: Leftovers) -> bool:
+        sessions = self._world.cluster.metadata.sessions.open.values()
+        return any(
+            (session.purpose, session.nodes, session.ranges)
+            == (Purpose.CLEANUP, leftovers.nodes, leftovers.ranges)
+            for session in sessions
+        )
+
+    async def _commit(self, sequence: Sequence, transformation: AnyTransformation) -> None:
+        reason = f"{sequence.kind} {sequence.id}"
+        outcome = await self._world.cluster.commit(transformation, reason)
+        if isinstance(outcome, Refused) and self._found() == sequence:
+            raise WorkError(f"{outcome.detail} ({outcome.code})")
+
+    def _found(self) -> Sequence | None:
+        return self._world.cluster.metadata.sequences.find(self._id)
+
+    def _say(
+        self, sequence: Sequence, doing: Doing, detail: str = "", *, barrier: Barrier | None = None
+    ) -> None:
+        self._board.put(
+            Status(
+                sequence=self._id,
+                step=sequence.due,
+                doing=doing,
+                since_s=self._world.clock(),
+                detail=detail,
+                waiting=() if barrier is None else tuple(barrier.waiting()),
+                failures=self._failures,
+            )
+        )

@@ -1,0 +1,313 @@
+"""A driver takes every sequence to its end, from wherever it is, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from typing import Any
+
+import pytest
+
+from metadata.directory import NodeId, NodeState
+from metadata.epoch import Epoch
+from metadata.invariants import violations
+from metadata.locks import SequenceId
+from metadata.plans import Step
+from metadata.sequences import SequenceKind
+from metadata.tokens import Range, Token
+from sequences.driver import World
+from sequences.errands import Errands, Workers
+from sequences.ports import Refused, WorkError
+from sequences.status import Board, Doing, Status
+from tests.builders import (
+    accepted,
+    commit,
+    honest_receipts,
+    joined_cluster,
+    only_sequence,
+    preparation,
+)
+from transformations.cms import NewMember, PrepareCmsReconfiguration
+from transformations.ending import CancelSequence
+from transformations.kinds import execute
+from transformations.outcome import Rejected
+from transformations.sessions import Errand, OpenSession
+
+KINDS = list(SequenceKind)
+
+
+class Town:
+    """A cluster in memory: the pure core decides, and nodes apply as they are told to."""
+
+    def __init__(self, metadata):
+        self.metadata = metadata
+        self.lagging = {}
+        self.moves = 0
+        self.moving = asyncio.Event()
+        self.may_move = asyncio.Event()
+        self.may_move.set()
+        self.swept = []
+        self.cleaned = []
+        self.repaired = []
+        self.steps = []
+        self._changed = asyncio.Event()
+
+    def put(self, transformation):
+        self.metadata = accepted(execute(transformation, self.metadata)).after
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def beyond(self, epoch, timeout_s):
+        changed = self._changed
+        if self.metadata.epoch <= epoch:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await changed.wait()
+
+    async def commit(self, transformation, reason):  # noqa: ARG002 the port has it
+        await asyncio.sleep(0)
+        outcome = execute(transformation, self.metadata)
+        if isinstance(outcome, Rejected):
+            return Refused(outcome.reason.value, outcome.detail)
+        self.put(transformation)
+        self.steps.append(type(transformation).__name__)
+        return self.metadata.epoch
+
+    async def observe(self, nodes, epoch, timeout_s, told):  # noqa: ARG002 the port has them
+        await asyncio.sleep(0.001)
+        for node in nodes:
+            if self.lagging.get(node) != "dead":
+                told(node, self.lagging.get(node, self.metadata.epoch))
+
+    async def move(self, metadata, sequence):
+        self.moves += 1
+        self.moving.set()
+        await self.may_move.wait()
+        return honest_receipts(metadata, sequence)
+
+    async def sweep(self, sequence):
+        self.swept.append(sequence.id)
+
+    async def clean(self, session, node):
+        self.cleaned.append((session.id, node))
+
+    async def repair(self, metadata, session):
+        self.repaired.append((metadata.epoch, session.ranges))
+
+
+def unreported(key, error):
+    raise AssertionError((key, error))
+
+
+@contextlib.asynccontextmanager
+async def driven(town, board=None, report=unreported):
+    world = World(town, town, town, asyncio.get_running_loop().time, lambda _: 0.01)
+    task = asyncio.create_task(Errands(world, Workers(town, town), board or Board(), report).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 any condition
+            await asyncio.sleep(0.002)
+
+
+def is_quiet(town):
+    found = town.metadata
+    return not found.sequences.in_progress and not found.sessions.open
+
+
+def prepared(kind, nodes=5):
+    metadata = joined_cluster(nodes=nodes, spare=1)
+    return Town(commit(metadata, preparation(metadata, kind)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_kind_of_sequence_ends(kind):
+    town = prepared(kind)
+
+    async with driven(town):
+        await until(lambda: is_quiet(town))
+
+    assert town.moves == 1
+    assert not town.metadata.locks.held
+    assert list(violations(town.metadata)) == []
+    assert town.steps[:3] == [f"{step}{kind.value.title()}" for step in ("Start", "Mid", "Finish")]
+
+
+async def test_what_is_left_behind_is_noted_before_the_sequence_is_gone():
+    """A driver that dies right after RETIRE must leave a trace of what is to be cleaned."""
+    town = prepared(SequenceKind.JOIN)
+
+    async with driven(town):
+        await until(lambda: is_quiet(town))
+
+    assert town.steps[3:] == ["OpenSession", "RetireSequence", "CloseSession"]
+    assert town.cleaned
+
+
+async def test_a_barrier_waits_for_named_nodes_and_goes_on_when_they_are_back():
+    town = prepared(SequenceKind.JOIN)
+    others = [node for node in town.metadata.directory.nodes if node != 6]
+    town.lagging = dict.fromkeys(others[:3], Epoch(1))
+    board = Board()
+    sequence = only_sequence(town.metadata).id
+    status: Any
+
+    async with driven(town, board):
+        await until(lambda: (found := board.find(sequence)) and found.doing is Doing.WAITING)
+        status = board.find(sequence)
+        assert status.step is Step.START
+        assert {node for item in status.waiting for node in item.missing} >= set(others[:3])
+        assert town.steps == []
+
+        town.lagging = {}
+        await until(lambda: is_quiet(town))
+
+    assert board.all() == []
+
+
+async def test_a_minority_that_lags_does_not_hold_it_up():
+    town = prepared(SequenceKind.LEAVE)
+    town.lagging = {NodeId(5): "dead"} if only_sequence(town.metadata).node != 5 else {}
+
+    async with driven(town):
+        await until(lambda: not town.metadata.sequences.in_progress)
+
+
+async def test_a_cancel_stops_the_movement_and_turns_back():
+    town = prepared(SequenceKind.JOIN)
+    town.may_move.clear()
+    sequence = only_sequence(town.metadata)
+
+    async with driven(town):
+        await until(town.moving.is_set)
+        town.put(CancelSequence(sequence=sequence.id))
+        await until(lambda: is_quiet(town))
+
+    assert town.swept == [sequence.id]
+    assert town.metadata.directory.nodes[sequence.node].state is NodeState.REGISTERED
+    assert "MidJoin" not in town.steps
+
+
+async def test_a_failing_movement_says_why_and_is_tried_again():
+    town = prepared(SequenceKind.MOVE)
+    board = Board()
+    sequence = only_sequence(town.metadata).id
+    status: Any
+    broken, town.move = town.move, None
+
+    async def fails(metadata, sequence):
+        raise WorkError("Spark does not answer")
+
+    town.move = fails
+    async with driven(town, board):
+        await until(lambda: (found := board.find(sequence)) and found.doing is Doing.STUCK)
+        status = board.find(sequence)
+        assert "Spark does not answer" in status.detail
+        assert status.failures >= 1
+        town.move = broken
+        await until(lambda: is_quiet(town))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_two_drivers_do_no_harm(kind):
+    town = prepared(kind)
+
+    async with driven(town), driven(town):
+        await until(lambda: not town.metadata.sequences.in_progress)
+        await until(lambda: is_quiet(town))
+
+    assert town.steps.count(f"Mid{kind.value.title()}") == 1
+    assert list(violations(town.metadata)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_driver_that_dies_anywhere_is_succeeded_from_the_metadata_alone(kind):
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    town = prepared(kind)
+    for _ in range(200):
+        async with driven(town):
+            for _ in range(chance.randrange(1, 12)):
+                await asyncio.sleep(0)
+            await asyncio.sleep(chance.random() * 0.004)
+        if is_quiet(town):
+            break
+
+    assert is_quiet(town), town.metadata.sequences.in_progress
+    assert list(violations(town.metadata)) == []
+
+
+async def test_members_of_the_cms_change_one_at_a_time():
+    town = Town(
+        commit(
+            joined_cluster(nodes=1),
+            PrepareCmsReconfiguration(
+                add=(NewMember("a", "http://127.0.0.1:1"), NewMember("b", "http://127.0.0.1:2"))
+            ),
+        )
+    )
+
+    async with driven(town):
+        await until(lambda: town.metadata.cms.reconfiguration is None)
+
+    assert sorted(town.metadata.cms.members) == ["a", "b"]
+
+
+async def test_a_repair_is_done_and_its_session_closed():
+    metadata = joined_cluster(nodes=4)
+    ring = (Range(Token(-(2**63)), Token(-(2**63))),)
+    opening = OpenSession(purpose=Errand.REPAIR, nodes=tuple(metadata.directory.nodes), ranges=ring)
+    town = Town(commit(metadata, opening))
+
+    async with driven(town):
+        await until(lambda: is_quiet(town))
+
+    assert town.repaired == [(metadata.epoch + 1, ring)]
+    assert town.steps == ["CloseSession"]
+
+
+async def test_cleaning_that_fails_is_reported_and_tried_again():
+    town = prepared(SequenceKind.JOIN)
+    reported = []
+    cleaned = town.clean
+
+    async def fails(session, node):
+        town.clean = cleaned
+        raise WorkError(f"node {node} does not answer")
+
+    town.clean = fails
+    async with driven(town, report=lambda key, error: reported.append((key[0], error))):
+        await until(lambda: is_quiet(town))
+
+    assert [key for key, _ in reported] == ["cleanup"]
+
+
+def status(doing, since_s, failures=0, step=Step.MID):
+    return Status(
+        sequence=SequenceId(7), step=step, doing=doing, since_s=since_s, failures=failures
+    )
+
+
+def test_what_is_tried_again_and_again_has_been_stuck_all_the_while():
+    board = Board()
+    for found in (
+        status(Doing.MOVING, 1.0),
+        status(Doing.STUCK, 5.0, failures=1),
+        status(Doing.MOVING, 6.0, failures=1),
+        status(Doing.STUCK, 9.0, failures=2),
+    ):
+        board.put(found)
+    assert [item.since_s for item in board.all()] == [5.0]
+
+    board.put(status(Doing.WAITING, 12.0, step=Step.FINISH))
+
+    assert [item.since_s for item in board.all()] == [12.0]
