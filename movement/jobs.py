@@ -1,0 +1,139 @@
+"""The jobs of a movement: copy, checksums, figures. Each reads files, and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documents have it
+
+from metadata.receipts import Figures
+from metadata.schema import Column, Table
+from metadata.tokens import Range
+from movement.batches import Reading, expected, overlaps
+from movement.expressions import (
+    HASH,
+    RANGE,
+    SLICE,
+    counted,
+    in_spans,
+    newest,
+    newest_hashes,
+    spark_schema,
+    with_hash,
+)
+from movement.receipts import Slice, SliceFigures
+
+PARTITION_BYTES = 32 * 1024 * 1024
+PARTITIONS_MAX = 1024
+FILE_ROWS_MAX = 2_000_000
+GROUP_ROWS_MAX = 4096
+GROUP_BYTES_MAX = 8 * 1024 * 1024
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of one table: where they are read, and in which ranges they lie.
+
+    `columns` are those of the table when the copy was made; both sides are counted by them.
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    ranges: tuple[Range, ...]
+    readings: tuple[Reading, ...]
+
+    @property
+    def partitions(self) -> int:
+        _, size_bytes = expected(self.readings)
+        return min(PARTITIONS_MAX, size_bytes // PARTITION_BYTES + 1)
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A file as it lies there; `path` is absolute."""
+
+    path: str
+    size_bytes: int
+    sha256: str
+
+
+def copy(spark: SparkSession, wanted: Wanted, folder: str) -> None:
+    """The newest version of each row into a new folder, sorted, in small row groups."""
+    if not wanted.readings:
+        return
+    rows = _read(spark, wanted)
+    if overlaps(wanted.readings):
+        rows = newest(rows, wanted.partitions, wanted.ranges)
+    else:
+        # One task may have read several files, or parts of one in any order.
+        rows = rows.sortWithinPartitions("_token", "_key")
+    (
+        rows.write.option("parquet.block.size", GROUP_BYTES_MAX)
+        .option("parquet.block.row.count.limit", GROUP_ROWS_MAX)
+        .option("maxRecordsPerFile", FILE_ROWS_MAX)
+        .parquet(folder)
+    )
+
+
+def written(spark: SparkSession, paths: Sequence[str]) -> list[Written]:
+    """The files of folders, or single ones, with their hashes, which the tasks compute."""
+    files = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(list(paths))
+    found = files.select("path", "length", F.sha2("content", 256).alias("sha256")).collect()
+    return sorted(
+        (Written(_plain(row["path"]), row["length"], row["sha256"]) for row in found),
+        key=lambda item: item.path,
+    )
+
+
+def merged_figures(spark: SparkSession, wanted: Wanted) -> list[SliceFigures]:
+    """Of the newest versions of the rows, as the sources have them."""
+    if not wanted.readings:
+        return []
+    rows = with_hash(_read(spark, wanted))
+    if overlaps(wanted.readings):
+        rows = newest_hashes(rows, wanted.partitions)
+    return _figures(wanted, rows)
+
+
+def stored_figures(spark: SparkSession, wanted: Wanted) -> list[SliceFigures]:
+    """Of every row that is there: a target that holds a row twice is not the same."""
+    if not wanted.readings:
+        return []
+    return _figures(wanted, with_hash(_read(spark, wanted)))
+
+
+def _read(spark: SparkSession, wanted: Wanted) -> DataFrame:
+    schema = spark_schema(wanted.columns)
+    parts = [
+        spark.read.schema(schema)
+        .parquet(*(piece.path for piece in reading.pieces))
+        .where(in_spans(reading.spans))
+        for reading in wanted.readings
+    ]
+    return reduce(DataFrame.unionAll, parts)
+
+
+def _figures(wanted: Wanted, rows: DataFrame) -> list[SliceFigures]:
+    found = counted(rows.select("_token", HASH), wanted.ranges).collect()
+    return sorted(
+        (
+            SliceFigures(
+                Slice(wanted.table.id, wanted.ranges[row[RANGE]], row[SLICE]),
+                Figures(
+                    rows=row["rows"],
+                    xor=str(row["xor"]),
+                    sum=str((row["high"] << 32) + row["low"]),
+                ),
+            )
+            for row in found
+        ),
+        key=lambda item: item.slice,
+    )
+
+
+def _plain(uri: str) -> str:
+    """A local path instead of its URI; others stay as they are."""
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme == "file" else uri
