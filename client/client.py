@@ -74,6 +74,14 @@ class Client:
     async def close(self) -> None:
         await self._connection.close()
 
+    def learn(self, urls: Sequence[str]) -> None:
+        """More addresses of the same cluster."""
+        self._connection.learn(urls)
+
+    def send_as(self, node: int) -> None:
+        """Name this node as the sender of all that follows, as the role node needs it."""
+        self._connection.send_as(node)
+
     async def commit(
         self,
         transformation: Proposable,

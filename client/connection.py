@@ -22,13 +22,19 @@ from client.proposals import UNDECIDED, problem_in
 from client.transport import Answer, LostError, Request, ask, new_session
 from encoding.entries import EntryId
 
+ADDRESSES_MAX = 64
 OK = 200
 NOT_A_REQUEST = 400
 CONFLICT = 409
 GONE = 410
 SERVER_FAILED = 500
 
-_CODES = {"diverged": DivergedError, "trimmed": TrimmedError}
+_CODES = {
+    "diverged": DivergedError,
+    "diverged_log": DivergedError,
+    "trimmed": TrimmedError,
+    "wrong_cluster": DivergedError,
+}
 
 
 class Connection:
@@ -51,10 +57,23 @@ class Connection:
         self._patience = patience
         self._session = new_session(token, cluster)
         self._preferred = 0
+        self._was_connected = False
         self._random = random.Random()  # noqa: S311 spreads load, guards nothing
 
     async def close(self) -> None:
         await self._session.close()
+
+    def learn(self, urls: Sequence[str]) -> None:
+        """More addresses of the same cluster; those given at first are kept."""
+        found = dict.fromkeys((*self.urls, *map(_checked, urls)))
+        self.urls = tuple(found)[:ADDRESSES_MAX]
+
+    def send_as(self, node: int) -> None:
+        """Name this node as the sender of all that follows.
+
+        Nodes share a token, and with it one may commit what concerns itself alone.
+        """
+        self._session.headers["Ringlog-Node"] = str(node)
 
     async def ask(
         self, request: Request, *, commits: tuple[EntryId, ...] = (), wait_s: float = 0.0
@@ -71,23 +90,26 @@ class Connection:
                 attempt_timeout_s=patience.attempt_timeout_s + wait_s,
                 deadline_s=patience.deadline_s + wait_s,
             )
+        if self._was_connected or commits:
+            patience = patience.for_what_is_there
         attempts = Attempts(patience, len(self.urls), first=self._preferred, now_s=clock())
         while True:
             address = attempts.address
-            answer, complaint, may_have_arrived = await self._attempt(
-                request, address, attempts.timeout_s(clock())
-            )
-            if answer is not None and answer.status not in UNDECIDED:
+            tried = await self._attempt(request, address, attempts.timeout_s(clock()))
+            answer = tried.answer
+            self._was_connected |= tried.was_connected
+            if answer is not None and tried.is_decided:
                 self._preferred = address
                 return answer
             pause = attempts.failed(
                 clock(),
                 chance=self._random.random(),
-                may_have_arrived=may_have_arrived,
+                may_have_arrived=tried.may_have_arrived,
+                was_connected=tried.was_connected,
                 retry_after_s=None if answer is None else answer.retry_after_s,
             )
             if pause is None:
-                raise _given_up(complaint, commits if attempts.may_have_arrived else ())
+                raise _given_up(tried.complaint, commits if attempts.may_have_arrived else ())
             await asyncio.sleep(pause)
 
     async def read(self, request: Request, *, wait_s: float = 0.0) -> bytes:
@@ -105,24 +127,41 @@ class Connection:
             return False
         return answer.status == OK
 
-    async def _attempt(
-        self, request: Request, address: int, timeout_s: float
-    ) -> tuple[Answer | None, str, bool]:
+    async def _attempt(self, request: Request, address: int, timeout_s: float) -> _Tried:
         url = self.urls[address]
         try:
             answer = await ask(self._session, url, request, timeout_s=timeout_s)
         except LostError as error:
-            return None, str(error), error.may_have_arrived
+            arrived = error.may_have_arrived
+            return _Tried(complaint=str(error), may_have_arrived=arrived, was_connected=arrived)
+        if answer.status not in UNDECIDED:
+            return _Tried(answer=answer, is_decided=True)
         problem = problem_in(answer.body, answer.status)
         complaint = f"{url} says {problem.detail or problem.title or answer.status}"
-        # 429 is answered before anything is done; 503 says when it may have been.
-        return answer, complaint.rstrip("."), problem.code == "unknown"
+        return _Tried(
+            answer=answer,
+            complaint=complaint.rstrip("."),
+            # 429 is answered before anything is done; 503 says when it may have been.
+            may_have_arrived=problem.code == "unknown",
+            # No other address and no later time helps, only an operator.
+            is_decided=problem.code == "diverged_log",
+        )
+
+
+class _Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one try at one address."""
+
+    answer: Answer | None = None
+    complaint: str = ""
+    may_have_arrived: bool = False
+    was_connected: bool = True
+    is_decided: bool = False
 
 
 def failure(answer: Answer) -> RequestError | AnswerError:
     """The exception for an answer that is not the one asked for."""
     problem = problem_in(answer.body, answer.status)
-    if NOT_A_REQUEST <= answer.status < SERVER_FAILED:
+    if problem.code in _CODES or NOT_A_REQUEST <= answer.status < SERVER_FAILED:
         return _CODES.get(problem.code, RequestError)(problem)
     return AnswerError(f"The CMS failed with status {answer.status}: {problem.sentence}")
 

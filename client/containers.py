@@ -6,7 +6,7 @@ their successors say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -20,8 +20,22 @@ MEDIA_TYPE = "application/avro"
 FIELDS = ("epoch", "previous_hash", "hash", "payload")
 
 _MAGIC = b"Obj\x01"
+_NOTE = b"ringlog."
 _SYNC_BYTES = 16
 _VARINT_BYTES_MAX = 10
+
+
+def notes_in(body: bytes) -> Mapping[str, str]:
+    """What the answer says beside the entries, such as the tip."""
+    named = {
+        name.removeprefix(_NOTE): value
+        for name, value in _opened(_Cursor(body)).items()
+        if name.startswith(_NOTE)
+    }
+    try:
+        return {name.decode(): value.decode() for name, value in named.items()}
+    except UnicodeDecodeError as error:
+        raise CorruptEntryError("The entries came with notes that are no text.") from error
 
 
 def verified_container(
@@ -78,9 +92,7 @@ class _Cursor:
 
 
 def _records(cursor: _Cursor) -> Iterator[tuple[int, bytes, bytes, bytes]]:
-    if cursor.take(len(_MAGIC)) != _MAGIC:
-        raise CorruptEntryError("The entries did not come as an Avro container.")
-    _check_header(cursor)
+    _opened(cursor)
     sync = cursor.take(_SYNC_BYTES)
     while not cursor.is_at_end:
         count, _ = cursor.long(), cursor.long()
@@ -90,8 +102,10 @@ def _records(cursor: _Cursor) -> Iterator[tuple[int, bytes, bytes, bytes]]:
             raise CorruptEntryError("The entries came out of step with their container.")
 
 
-def _check_header(cursor: _Cursor) -> None:
+def _opened(cursor: _Cursor) -> dict[bytes, bytes]:
     """Only the one schema is read, and only as it is: anything else is another release's."""
+    if cursor.take(len(_MAGIC)) != _MAGIC:
+        raise CorruptEntryError("The entries did not come as an Avro container.")
     notes: dict[bytes, bytes] = {}
     while (count := cursor.long()) != 0:
         if count < 0:
@@ -106,6 +120,7 @@ def _check_header(cursor: _Cursor) -> None:
         raise CorruptEntryError("The entries came in a form that this release does not know.")
     if notes.get(b"avro.codec", b"null") != b"null":
         raise CorruptEntryError("The entries came compressed in a way nobody asked for.")
+    return notes
 
 
 class _Field(msgspec.Struct, frozen=True):

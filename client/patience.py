@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 DOUBLINGS_MAX = 32
@@ -10,13 +12,16 @@ DOUBLINGS_MAX = 32
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of trying again.
 
-    `attempt_timeout_s` bounds one request, `deadline_s` all of them together. The pause doubles
+    `attempt_timeout_s` bounds one request, `deadline_s` all of them together, and `absent_s` those
+    of a question while not one address has taken a connection: most likely there is no cluster.
+    Once there was one it is only restarting, and commits wait for it in any case. The pause doubles
     from `pause_first_s` up to `pause_max_s`; what a CMS asks for by Retry-After is granted up to
     `retry_after_max_s`.
     """
 
     attempt_timeout_s: float = 15.0
     deadline_s: float = 60.0
+    absent_s: float = math.inf
     pause_first_s: float = 0.05
     pause_max_s: float = 2.0
     retry_after_max_s: float = 10.0
@@ -31,6 +36,11 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
         pause = min(doubled, self.pause_max_s)
         asked = min(retry_after_s or 0.0, self.retry_after_max_s)
         return (pause + asked) - pause * (1.0 - chance) / 2.0
+
+    @property
+    def for_what_is_there(self) -> Patience:
+        """Of a cluster that is known to be."""
+        return msgspec.structs.replace(self, absent_s=self.deadline_s)
 
 
 ORDINARY = Patience()
@@ -51,6 +61,8 @@ class Attempts:
         self._patience = patience
         self._addresses = addresses
         self._deadline_s = now_s + patience.deadline_s
+        self._absent_s = now_s + patience.absent_s
+        self._is_absent = True
         self._failures = 0
 
     def timeout_s(self, now_s: float) -> float:
@@ -63,11 +75,13 @@ class Attempts:
         *,
         chance: float,
         may_have_arrived: bool,
+        was_connected: bool = False,
         retry_after_s: float | None = None,
     ) -> float | None:
         """The pause before the next address is asked, or None: the time is up."""
         self._failures += 1
         self.may_have_arrived |= may_have_arrived
+        self._is_absent &= not was_connected
         self.address = (self.address + 1) % self._addresses
         rounds, rest = divmod(self._failures, self._addresses)
         pause = 0.0
@@ -75,4 +89,8 @@ class Attempts:
             pause = self._patience.pause_s(
                 max(rounds, 1), chance=chance, retry_after_s=retry_after_s
             )
-        return pause if now_s + pause < self._deadline_s else None
+        deadline_s = self._deadline_s
+        # Every address is asked before there is said to be no cluster.
+        if self._is_absent and rounds:
+            deadline_s = min(deadline_s, self._absent_s)
+        return pause if now_s + pause < deadline_s else None

@@ -21,10 +21,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     query: Query = {}
     body: bytes | None = None
     accept: str = "application/json"
+    more_headers: Mapping[str, str] = {}
 
     @property
     def headers(self) -> dict[str, str]:
-        headers = {"Accept": self.accept}
+        headers = {"Accept": self.accept, **self.more_headers}
         if self.body is not None:
             headers["Content-Type"] = "application/json"
         return headers
@@ -77,7 +78,8 @@ async def ask(
             )
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         raise LostError(f"{url} takes no connection", may_have_arrived=False) from error
-    except aiohttp.InvalidURL as error:
+    except (aiohttp.InvalidURL, UnicodeError) as error:
+        # A name that no resolver takes is noticed late and by another exception.
         raise LostError(f"{url} is no address", may_have_arrived=False) from error
     except TimeoutError as error:
         raise LostError(f"{url} gave no answer in time", may_have_arrived=True) from error

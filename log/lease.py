@@ -28,6 +28,10 @@ UNION ALL
 SELECT holder, url, term FROM lease WHERE name = $1 AND NOT EXISTS (SELECT FROM taken)
 LIMIT 1
 """
+_HELD = """
+SELECT holder, url, term FROM lease
+WHERE name = $1 AND holder <> $2 AND expires_at > clock_timestamp()
+"""
 _GIVE_UP = """
 UPDATE lease SET expires_at = clock_timestamp() WHERE name = $1 AND holder = $2
 """
@@ -47,6 +51,12 @@ async def take(sessions: Sessions, *, holder: str, url: str) -> Lease:
         # is too young to be seen. The next look sees it.
         rows = await sessions.fetch(_TAKE, NAME, holder, url, LEASE_S)
     return Lease(**dict(rows[0]))
+
+
+async def held_by_another(sessions: Sessions, *, than: str) -> Lease | None:
+    """Who has it, without taking it."""
+    rows = await sessions.fetch(_HELD, NAME, than)
+    return Lease(**dict(rows[0])) if rows else None
 
 
 async def give_up(sessions: Sessions, *, holder: str) -> None:

@@ -41,8 +41,9 @@ class NotDurableError(Exception):
 class Sessions:
     """Opens connections when they are needed and forgets those that failed."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, *, doubt_after_s: float = DOUBT_AFTER_S) -> None:
         self._dsn = dsn
+        self._doubt_after_s = doubt_after_s
         self._writer: asyncpg.Connection | None = None
         self._clock_offset_s = 0.0
         self._readers: asyncpg.Pool | None = None
@@ -63,7 +64,7 @@ class Sessions:
         try:
             writer = await self._connected_writer()
             deadline = datetime.now(UTC) + timedelta(seconds=valid_for_s + self._clock_offset_s)
-            async with asyncio.timeout(DOUBT_AFTER_S):
+            async with asyncio.timeout(self._doubt_after_s):
                 return bool(await writer.fetchval(statement, *onto, deadline, *arguments))
         except BROKEN as error:
             self._drop_writer()

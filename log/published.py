@@ -34,7 +34,7 @@ class Published:
         return self._waiting > 0
 
     def publish(self, applied: Applied, entries: Sequence[SealedEntry]) -> None:
-        """Swap the version in and wake all who wait. Only the sequencer calls this."""
+        """Swap the version in and wake all who wait. Only the task that applies calls this."""
         self.applied = applied
         for sealed in entries:
             self._recent.append(sealed)
@@ -43,6 +43,12 @@ class Published:
             self._recent_bytes -= len(self._recent.popleft().payload)
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+    def jump(self, applied: Applied) -> None:
+        """The same from a snapshot: the entries at hand do not lead there."""
+        self._recent.clear()
+        self._recent_bytes = 0
+        self.publish(applied, [])
 
     def recent_after(
         self, epoch: Epoch, *, entries_max: int, bytes_max: int

@@ -18,39 +18,64 @@ A = TypeVar("A", bound=Arrival)
 
 
 class ReorderBuffer(Generic[A]):
-    """Releases entries in epoch order, whatever order they arrive in.
+    """Holds entries until they are next in line, whatever order they arrive in.
 
     Entries reach a follower by several roads at once (fan-out, catch-up, its own commits), so
-    duplicates and gaps are normal. The buffer does no I/O: when a gap lasts, `missing_from` says
-    where the caller should resume reading the log.
+    duplicates and gaps are normal. The buffer does no I/O and believes nothing: whoever takes
+    the next in line says whether it was good (`advance`) or not (`refuse`), and when a gap lasts,
+    `missing_from` says where to resume reading the log.
     """
 
     def __init__(self, applied: Epoch, *, pending_max: int) -> None:
         self._applied = applied
-        self._newest = applied
+        self.newest = applied
         self._pending: dict[Epoch, A] = {}
         self._pending_max = pending_max
 
-    def push(self, entry: A) -> list[A]:
-        """Take one entry in; return those that are now next in line."""
-        if entry.epoch <= self._applied:
-            return []
-        self._newest = max(self._newest, entry.epoch)
-        is_next = entry.epoch == following(self._applied)
+    def push(self, arrival: A) -> None:
+        """Keep it, if it may still be needed and there is room."""
+        epoch = arrival.epoch
+        if epoch <= self._applied:
+            return
+        self.newest = max(self.newest, epoch)
+        is_next = epoch == following(self._applied)
         # A full buffer still takes the next in line, or it could never drain. Anything
         # else may be let go: the log has it, and `missing_from` will ask for it again.
-        known = entry.epoch in self._pending
-        if is_next or known or len(self._pending) < self._pending_max:
-            self._pending[entry.epoch] = entry
-        return self._release()
+        if is_next or epoch in self._pending or len(self._pending) < self._pending_max:
+            self._pending[epoch] = arrival
+
+    def hear_of(self, epoch: Epoch) -> None:
+        """There is an entry at this epoch, or so somebody says."""
+        self.newest = max(self.newest, epoch)
+
+    @property
+    def next_in_line(self) -> A | None:
+        return self._pending.get(following(self._applied))
 
     @property
     def missing_from(self) -> Epoch | None:
-        return following(self._applied) if self._applied < self._newest else None
+        """The first epoch to read from the log: it exists, and no arrival of it is at hand."""
+        due = following(self._applied)
+        return due if self._applied < self.newest and due not in self._pending else None
 
-    def _release(self) -> list[A]:
-        ready = []
-        while (entry := self._pending.pop(following(self._applied), None)) is not None:
-            self._applied = entry.epoch
-            ready.append(entry)
-        return ready
+    def refuse(self) -> None:
+        """The next in line is not what it says; its epoch has to come by another road."""
+        self._pending.pop(following(self._applied), None)
+
+    def advance(self, applied: Epoch) -> None:
+        """Everything up to here is applied, by whichever road it came."""
+        if applied == following(self._applied):
+            self._pending.pop(applied, None)
+        else:
+            self._pending = {key: kept for key, kept in self._pending.items() if key > applied}
+        self._applied = applied
+        self.newest = max(self.newest, applied)
+
+    def settle(self, tip: Epoch) -> int:
+        """The log ends at `tip`: forget what claimed to come after it, and say how many did."""
+        beyond = [epoch for epoch in self._pending if epoch > tip]
+        for epoch in beyond:
+            del self._pending[epoch]
+        heard = self.newest > max(tip, self._applied)
+        self.newest = max(tip, self._applied)
+        return max(len(beyond), int(heard))

@@ -89,6 +89,8 @@ def _decoded(sealed: SealedEntry, epoch: Epoch) -> Entry:
         raise ReplayError(epoch, str(error)) from error
     if (entry.epoch, entry.entry_id, entry.kind) != (sealed.epoch, sealed.entry_id, sealed.kind):
         raise ReplayError(epoch, "its epoch, entry id or kind is not what its payload says")
+    # Whoever audits looks at it again; from here on it is what the payload says.
+    sealed.__dict__["entry"] = entry
     return entry
 
 

@@ -26,9 +26,9 @@ def test_every_verb_explains_itself_with_an_example_and_speaks_json(verb):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("up", "--nodes", "1"), 2, "--nodes 0"),
-        (("up", "--fanout", "kafka"), 2, "--fanout notify"),
         (("up", "--fanout", "pigeons"), 2, "pigeons"),
+        (("up", "--nodes=-1"), 2, "nodes"),
+        (("node",), 2, "--seeds"),
         (("cms",), 2, "RINGLOG_POSTGRES_DSN"),
         (("status", "--url", "localhost"), 2, "http://HOST:PORT"),
         (("show", "everything"), 2, "cluster, directory"),

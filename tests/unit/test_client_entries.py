@@ -12,9 +12,9 @@ from client.entries import verified
 from client.errors import CorruptEntryError
 from encoding.json import entry_json
 from log.chain import NO_HASH
+from log.containers import container
 from log.entry import SealedEntry
 from metadata.epoch import EMPTY, Epoch
-from services.cms.containers import container
 from tests.golden.recordings import VERSIONS, read_log
 
 LOG = read_log(VERSIONS[-1])

@@ -9,7 +9,7 @@ import ringlog
 from client.client import Client
 from client.errors import CorruptEntryError, DivergedError, TrimmedError
 from client.patience import Patience
-from services.cms.containers import MEDIA_TYPE, container
+from log.containers import MEDIA_TYPE, container
 from tests.golden.recordings import VERSIONS, read_log
 
 LOG = read_log(VERSIONS[-1])

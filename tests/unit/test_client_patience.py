@@ -13,9 +13,13 @@ def attempts(addresses, *, first=0, patience=PATIENCE):
     return Attempts(patience, addresses, first=first, now_s=100.0)
 
 
-def fail(tries, now_s=100.0, *, chance=1.0, may_have_arrived=False, retry_after_s=None):
+def fail(tries, now_s=100.0, *, may_have_arrived=False, was_connected=False, retry_after_s=None):
     return tries.failed(
-        now_s, chance=chance, may_have_arrived=may_have_arrived, retry_after_s=retry_after_s
+        now_s,
+        chance=1.0,
+        may_have_arrived=may_have_arrived,
+        was_connected=was_connected,
+        retry_after_s=retry_after_s,
     )
 
 
@@ -56,6 +60,38 @@ def test_nobody_waits_beyond_the_deadline():
     tries = attempts(1)
 
     assert fail(tries, 109.95) is None
+
+
+HASTY = Patience(deadline_s=60.0, absent_s=2.0, pause_first_s=0.1, pause_max_s=0.1)
+
+
+def test_where_nobody_takes_a_connection_there_is_soon_no_cluster():
+    tries = attempts(2, patience=HASTY)
+
+    assert fail(tries, 101.8) is not None
+    assert fail(tries, 101.8) is not None
+    assert fail(tries, 102.0) is None
+
+
+def test_every_address_is_asked_first():
+    """The first one may be slow to refuse."""
+    tries = attempts(2, patience=HASTY)
+
+    assert fail(tries, 105.0) == 0.0
+    assert fail(tries, 105.0) is None
+
+
+def test_whoever_took_a_connection_is_waited_for():
+    tries = attempts(1, patience=HASTY)
+
+    assert fail(tries, 101.0, was_connected=True) is not None
+    assert fail(tries, 150.0) is not None
+
+
+def test_a_cluster_that_was_there_is_waited_for():
+    tries = attempts(1, patience=HASTY.for_what_is_there)
+
+    assert fail(tries, 150.0) is not None
 
 
 def test_one_request_never_outlasts_the_deadline():

@@ -19,12 +19,18 @@ class Arrived(msgspec.Struct, frozen=True):
 HISTORY = [Arrived(Epoch(epoch)) for epoch in range(1, 9)]
 
 
-def at(*epochs):
-    return [HISTORY[epoch - 1] for epoch in epochs]
+def released(buffer, arrival):
+    """Push it, then take all that are next in line."""
+    buffer.push(arrival)
+    taken = []
+    while (entry := buffer.next_in_line) is not None:
+        buffer.advance(entry.epoch)
+        taken.append(entry)
+    return taken
 
 
 def released_by(buffer, *epochs):
-    return [[entry.epoch for entry in buffer.push(HISTORY[epoch - 1])] for epoch in epochs]
+    return [[entry.epoch for entry in released(buffer, HISTORY[epoch - 1])] for epoch in epochs]
 
 
 @given(
@@ -36,11 +42,11 @@ def test_any_delivery_gives_one_history(arrivals, pending_max, applied):
     """Loss, shuffling, duplicates and a small buffer delay entries; they never change them."""
     buffer: ReorderBuffer[Arrived] = ReorderBuffer(Epoch(applied), pending_max=pending_max)
 
-    released = [entry for arrival in arrivals for entry in buffer.push(arrival)]
+    history = [entry for arrival in arrivals for entry in released(buffer, arrival)]
     for entry in HISTORY:  # Catching up: the whole log once more, in order.
-        released += buffer.push(entry)
+        history += released(buffer, entry)
 
-    assert released == HISTORY[applied:]
+    assert history == HISTORY[applied:]
     assert buffer.missing_from is None
     assert not buffer._pending
 
@@ -50,7 +56,7 @@ def test_never_holds_more_than_it_may(arrivals, pending_max):
     buffer: ReorderBuffer[Arrived] = ReorderBuffer(EMPTY, pending_max=pending_max)
 
     for arrival in arrivals:
-        buffer.push(arrival)
+        released(buffer, arrival)
         assert len(buffer._pending) <= pending_max
 
 
@@ -58,9 +64,9 @@ def test_never_holds_more_than_it_may(arrivals, pending_max):
 def test_with_room_for_all_nothing_is_asked_for_twice(arrivals):
     buffer: ReorderBuffer[Arrived] = ReorderBuffer(EMPTY, pending_max=len(HISTORY))
 
-    released = [entry for arrival in arrivals for entry in buffer.push(arrival)]
+    history = [entry for arrival in arrivals for entry in released(buffer, arrival)]
 
-    assert released == HISTORY
+    assert history == HISTORY
 
 
 def test_a_gap_is_named_until_it_is_closed():
@@ -87,4 +93,40 @@ def test_what_comes_again_takes_the_place_of_what_was_waiting(pending_max):
     buffer.push(Arrived(Epoch(2), "fan-out"))
     buffer.push(Arrived(Epoch(2), "log"))
 
-    assert buffer.push(HISTORY[0])[1] == Arrived(Epoch(2), "log")
+    assert released(buffer, HISTORY[0])[1] == Arrived(Epoch(2), "log")
+
+
+def test_what_is_refused_has_to_come_again():
+    """A bad arrival holds up its epoch and no other one takes its place unseen."""
+    buffer: ReorderBuffer[Arrived] = ReorderBuffer(EMPTY, pending_max=4)
+    buffer.push(Arrived(Epoch(1), "forged"))
+    buffer.push(HISTORY[1])
+
+    buffer.refuse()
+
+    assert buffer.next_in_line is None
+    assert buffer.missing_from == 1
+    assert released_by(buffer, 1) == [[1, 2]]
+
+
+def test_a_jump_forgets_what_it_passes_over():
+    buffer: ReorderBuffer[Arrived] = ReorderBuffer(EMPTY, pending_max=8)
+    for epoch in (2, 3, 6):
+        buffer.push(HISTORY[epoch - 1])
+
+    buffer.advance(Epoch(5))
+
+    assert buffer.next_in_line == HISTORY[5]
+
+
+def test_what_claims_to_come_after_the_tip_is_forgotten():
+    """A hint from the future would otherwise make a follower ask the log for ever."""
+    buffer: ReorderBuffer[Arrived] = ReorderBuffer(EMPTY, pending_max=8)
+    released_by(buffer, 1)
+    buffer.push(HISTORY[6])
+    buffer.hear_of(Epoch(8))
+
+    assert buffer.missing_from == 2
+    assert buffer.settle(Epoch(1)) == 1
+    assert buffer.missing_from is None
+    assert buffer.settle(Epoch(1)) == 0

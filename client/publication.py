@@ -1,0 +1,63 @@
+"""From a step of the follower to everybody in the process: kept first, then told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from log.follower import Step
+from log.listeners import Listeners
+from log.published import Published
+from log.replay import Applied
+
+
+class Journal(Protocol):
+    """Where a follower keeps what it has applied, so that it can start without a CMS."""
+
+    async def append(self, steps: Sequence[Step]) -> None:
+        """Keep the entries; they are on disk when this returns."""
+        ...
+
+    async def jump(self, to: Applied) -> None:
+        """Keep a snapshot from which the entries go on; the ones before it may be forgotten."""
+        ...
+
+
+class NoJournal:
+    """Nothing is kept: the next start asks the CMS for everything."""
+
+    async def append(self, steps: Sequence[Step]) -> None:
+        del steps
+
+    async def jump(self, to: Applied) -> None:
+        del to
+
+
+class Publication:
+    """Only the follower's task calls it. Nobody sees a version that could still be forgotten."""
+
+    def __init__(
+        self,
+        published: Published,
+        listeners: Listeners,
+        journal: Journal,
+        observe: Callable[[Applied], None] = lambda _: None,
+    ) -> None:
+        self.published = published
+        self._listeners = listeners
+        self._journal = journal
+        self._observe = observe
+
+    async def go_on(self, steps: Sequence[Step]) -> None:
+        await self._journal.append(steps)
+        applied = steps[-1].applied
+        self.published.publish(applied, [step.sealed for step in steps])
+        for step in steps:
+            self._listeners.publish(step.applied.metadata)
+        self._observe(applied)
+
+    async def jump(self, to: Applied) -> None:
+        await self._journal.jump(to)
+        self.published.jump(to)
+        self._listeners.publish(to.metadata)
+        self._observe(to)

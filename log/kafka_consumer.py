@@ -1,0 +1,139 @@
+"""Listening to the topic in Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import NoReturn
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CorruptRecordException, UnknownTopicOrPartitionError
+
+from log.backoff import Backoff, Delay, ignore_delay
+from log.kafka_topic import AWAY, REQUEST_TIMEOUT_S, closed, milliseconds, quieten
+from log.messages import PARTITION, TOPIC, Message, Receive
+
+FETCH_MESSAGES_MAX = 500
+FETCH_BYTES_MAX = 4 * 1024 * 1024
+FETCH_WAIT_S = 0.5
+PROBE_AFTER_S = 5.0
+"""After so much silence a consumer asks whether the broker still serves the topic."""
+
+PATIENT = Backoff(last_s=2.0)
+
+# What cannot even be cut into messages. Whoever wrote it was not us, and the log has what is
+# skipped with it.
+_UNREADABLE = (CorruptRecordException, UnicodeDecodeError)
+
+
+async def consume(
+    bootstrap: str,
+    receive: Receive,
+    *,
+    topic: str = TOPIC,
+    on_delayed: Callable[[Delay], None] = ignore_delay,
+    backoff: Backoff = PATIENT,
+) -> NoReturn:
+    """Call `receive` with each message, from the end of the topic on, until cancelled.
+
+    A topic that does not exist yet is taken from its beginning. The broker may go and come back:
+    reading goes on where it was.
+    """
+    quieten()
+    listening = _Listening(bootstrap, topic, receive)
+    while True:
+        try:
+            await listening.listen()
+        except (*AWAY, *_UNREADABLE) as error:
+            failures = listening.failed(error)
+            chance = random.random()  # noqa: S311 spreads consumers, guards nothing
+            pause_s = backoff.pause_s(failures, chance=chance)
+            on_delayed(Delay(error=error, failures=failures, pause_s=pause_s))
+            await asyncio.sleep(pause_s)
+
+
+class _Listening:
+    """Where a consumer is, over all its connections."""
+
+    def __init__(self, bootstrap: str, topic: str, receive: Receive) -> None:
+        self._bootstrap = bootstrap
+        self._place = TopicPartition(topic, PARTITION)
+        self._receive = receive
+        # Within the topic; None stands for its end.
+        self._next: int | None = None
+        self._failures = 0
+
+    async def listen(self) -> NoReturn:
+        async with _consumer(self._bootstrap) as consumer:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                await self._begin(consumer)
+            loop = asyncio.get_running_loop()
+            heard_s = loop.time()
+            while True:
+                if await self._received(consumer):
+                    heard_s = loop.time()
+                elif loop.time() - heard_s > PROBE_AFTER_S:
+                    await self._probe(consumer)
+                    heard_s = loop.time()
+
+    def failed(self, error: Exception) -> int:
+        """How often in a row by now."""
+        if isinstance(error, UnknownTopicOrPartitionError) and self._next is None:
+            self._next = 0
+        elif isinstance(error, _UNREADABLE):
+            self._next = None
+        self._failures += 1
+        return self._failures
+
+    async def _begin(self, consumer: AIOKafkaConsumer) -> None:
+        if self._place.topic not in await consumer.topics():
+            raise UnknownTopicOrPartitionError(self._place.topic)
+        consumer.assign([self._place])
+        if self._next is None:
+            await consumer.seek_to_end(self._place)
+            self._next = await consumer.position(self._place)
+        else:
+            consumer.seek(self._place, self._next)
+
+    async def _received(self, consumer: AIOKafkaConsumer) -> int:
+        found = await consumer.getmany(
+            self._place, timeout_ms=milliseconds(FETCH_WAIT_S), max_records=FETCH_MESSAGES_MAX
+        )
+        messages = found.get(self._place, [])
+        for each in messages:
+            self._next = each.offset + 1
+            self._failures = 0
+            self._receive(Message(each.key, each.value, tuple(each.headers)))
+        return len(messages)
+
+    async def _probe(self, consumer: AIOKafkaConsumer) -> None:
+        # The library itself would look for ever for brokers where they once were.
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
+            await consumer.end_offsets([self._place])
+        self._failures = 0
+
+
+@contextlib.asynccontextmanager
+async def _consumer(bootstrap: str) -> AsyncIterator[AIOKafkaConsumer]:
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        group_id=None,
+        enable_auto_commit=False,
+        # Where the topic was made anew, or has forgotten where we were.
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=milliseconds(FETCH_WAIT_S),
+        fetch_max_bytes=FETCH_BYTES_MAX,
+        max_partition_fetch_bytes=FETCH_BYTES_MAX,
+        request_timeout_ms=milliseconds(REQUEST_TIMEOUT_S),
+    )
+    try:
+        await consumer.start()
+        yield consumer
+    finally:
+        try:
+            await closed(consumer.stop())
+        finally:
+            # Which it leaves out if it fails before.
+            await closed(consumer._client.close())  # noqa: SLF001 there is no public way
