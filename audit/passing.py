@@ -1,0 +1,197 @@
+"""One pass over the entries of an archive, holding everything else against them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+from audit.anchors import Anchor
+from audit.archive import MANIFEST, Manifest, Segment, SnapshotFile
+from audit.containers import Stored
+from audit.errors import ArchiveError
+from audit.folder import Folder
+from audit.resuming import tree_at
+from audit.segments import SEGMENT_FILE_BYTES_MAX, chained
+from audit.stored_snapshots import applied_from, read_snapshot
+from audit.tile_files import partial_widths, whole
+from audit.tiles import TILE_WIDTH, Place, Tile, TileTree, tile_bytes
+from encoding.entries import Entry, decode_entry
+from encoding.errors import DecodeError
+from log.chain import HASH_BYTES, seal_payload
+from log.replay import NOTHING_APPLIED, Applied, ReplayError, apply
+from metadata.epoch import EMPTY, Epoch
+from transformations.initialize import Initialize
+
+
+def check_entries(
+    files: Folder,
+    manifest: Manifest,
+    anchors: Sequence[Anchor],
+    tiles: Iterable[Place],
+    *,
+    recompute: bool,
+) -> None:
+    """From the first entry to the last; the first fault is an `ArchiveError`.
+
+    `anchors` are in the order of their epochs and `tiles` are all that there are.
+    """
+    going = _Pass(files, manifest, tree_at(files, manifest.after), partial_widths(tiles))
+    going.anchors.extend(anchors)
+    if recompute:
+        going.applied = _start(files, manifest)
+    going.start()
+    for segment in manifest.segments:
+        going.check_segment(segment)
+    going.finish()
+
+
+class _Pass:
+    def __init__(
+        self,
+        files: Folder,
+        manifest: Manifest,
+        tree: TileTree,
+        widths: Mapping[Place, Sequence[int]],
+    ) -> None:
+        self._files = files
+        self._manifest = manifest
+        self._tree = tree
+        self._widths = widths
+        self._snapshots = deque(manifest.snapshots)
+        self._agreed = EMPTY
+        self.anchors: deque[Anchor] = deque()
+        self.applied: Applied | None = None
+
+    def start(self) -> None:
+        after = self._manifest.after.tip
+        if self.anchors and self.anchors[0].epoch < after.epoch:
+            raise ArchiveError(
+                self.anchors[0].where,
+                f"the archive begins after epoch {after.epoch}: hold it against the one before",
+            )
+        self._check_anchors()
+        if self._snapshots and self._snapshots[0].epoch == after.epoch:
+            file = self._snapshots.popleft()
+            self._check_snapshot(file, bytes.fromhex(file.digest), after.hash)
+
+    def check_segment(self, segment: Segment) -> None:
+        data = self._files.read(segment.path, bytes_max=SEGMENT_FILE_BYTES_MAX)
+        payload_bytes = 0
+        for stored in chained(data, segment, after=Epoch(segment.first - 1)):
+            payload_bytes += len(stored[3])
+            self._check_entry(stored, segment.path)
+        if not segment.fits(data):
+            raise ArchiveError(
+                segment.path, "its SHA-256 or size is not what the manifest says: one was changed"
+            )
+        if payload_bytes != segment.payload_bytes:
+            raise ArchiveError(MANIFEST, f"it is wrong about the payloads in {segment.path}")
+
+    def finish(self) -> None:
+        for tile in self._tree.partial():
+            self._check_tile(tile)
+        if self._tree.root().hex() != self._manifest.tip.root:
+            raise ArchiveError(MANIFEST, "its root is not that of the entries")
+        for anchor in self.anchors:
+            raise ArchiveError(
+                anchor.where,
+                f"it was signed for {anchor.epoch} entries and the archive ends before",
+                epoch=Epoch(self._tree.size + 1),
+            )
+
+    def _check_entry(self, stored: Stored, path: str) -> None:
+        epoch, _, entry_hash, _ = stored
+        entry = self._decoded(stored, path)
+        if self.applied is not None:
+            self.applied = _recomputed(stored, self.applied, path)
+        for tile in self._tree.append(entry_hash):
+            self._check_tile(tile)
+        if self.anchors and self.anchors[0].epoch == epoch:
+            self._check_anchors()
+        if self._snapshots and self._snapshots[0].epoch == epoch:
+            self._check_snapshot(self._snapshots.popleft(), entry.digest, entry_hash)
+
+    def _decoded(self, stored: Stored, path: str) -> Entry:
+        epoch = Epoch(stored[0])
+        try:
+            entry = decode_entry(stored[3])
+        except DecodeError as error:
+            raise ArchiveError(path, str(error).rstrip("."), epoch=epoch) from error
+        if entry.epoch != epoch:
+            raise ArchiveError(path, f"its payload says epoch {entry.epoch}", epoch=epoch)
+        if entry.cluster != self._manifest.cluster:
+            raise ArchiveError(path, f"it is of cluster {entry.cluster}", epoch=epoch)
+        if len(entry.digest) != HASH_BYTES:
+            raise ArchiveError(path, f"its digest has {len(entry.digest)} bytes", epoch=epoch)
+        if epoch == 1:
+            self._check_name(entry, path)
+        return entry
+
+    def _check_name(self, entry: Entry, path: str) -> None:
+        if not isinstance(entry.transformation, Initialize):
+            raise ArchiveError(path, f"a log does not begin with {entry.kind}", epoch=entry.epoch)
+        if entry.transformation.name != self._manifest.name:
+            raise ArchiveError(MANIFEST, f"the cluster is called {entry.transformation.name}")
+
+    def _check_anchors(self) -> None:
+        """Those of the tree as it is now."""
+        while self.anchors and self.anchors[0].epoch == self._tree.size:
+            anchor = self.anchors.popleft()
+            if self._tree.root() != anchor.root:
+                raise ArchiveError(
+                    anchor.where,
+                    f"epochs {self._agreed + 1} to {anchor.epoch} are not those that were signed",
+                    epoch=Epoch(self._agreed + 1),
+                )
+            if anchor.counts:
+                self._agreed = anchor.epoch
+
+    def _check_tile(self, tile: Tile) -> None:
+        """The file of the tile, and shorter ones that are still there."""
+        place = tile.place
+        widths = {*self._widths.get(whole(place), ()), place.width}
+        for width in sorted(widths, reverse=True):
+            part = Place(place.level, place.index, width)
+            expected = tile.data[: tile_bytes(part)]
+            if width <= place.width and self._read(part) != expected:
+                first = (place.index * TILE_WIDTH << 8 * max(place.level, 0)) + 1
+                raise ArchiveError(part.path, f"it is not the tile of epoch {first} and following")
+
+    def _read(self, place: Place) -> bytes:
+        return self._files.read(place.path, bytes_max=tile_bytes(place))
+
+    def _check_snapshot(self, file: SnapshotFile, digest: bytes, entry_hash: bytes) -> None:
+        applied = applied_from(
+            read_snapshot(self._files, file),
+            digest=digest,
+            entry_hash=entry_hash,
+            cluster=self._manifest.cluster,
+        )
+        name = applied.metadata.cluster.name
+        if name != self._manifest.name:
+            raise ArchiveError(MANIFEST, f"the cluster is called {name}")
+
+
+def _start(files: Folder, manifest: Manifest) -> Applied:
+    """What the first entry is executed on: nothing, or the snapshot where the archive begins."""
+    after = manifest.after.tip
+    if after.epoch == EMPTY:
+        return NOTHING_APPLIED
+    for file in manifest.snapshots[:1]:
+        if file.epoch == after.epoch:
+            return applied_from(
+                read_snapshot(files, file),
+                digest=bytes.fromhex(file.digest),
+                entry_hash=after.hash,
+                cluster=manifest.cluster,
+            )
+    raise ArchiveError(
+        MANIFEST, f"to recompute digests it needs a snapshot of epoch {after.epoch}, its beginning"
+    )
+
+
+def _recomputed(stored: Stored, onto: Applied, path: str) -> Applied:
+    try:
+        return apply(seal_payload(stored[3], stored[1]), onto)
+    except ReplayError as error:
+        raise ArchiveError(path, error.fault, epoch=error.epoch) from error

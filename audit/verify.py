@@ -1,0 +1,138 @@
+"""Verifying an archive: every file, every entry, the tree and who signed it, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from audit.anchors import Anchor, Kept, anchors_of
+from audit.archive import CHECKPOINT, MANIFEST, Manifest, read_manifest
+from audit.errors import ArchiveError
+from audit.folder import Folder, folder
+from audit.keys import PublicKey
+from audit.passing import check_entries
+from audit.tiles import Place, place_of
+from log.chain import Tip
+from metadata.cluster import ClusterId
+from metadata.epoch import Epoch
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything fits together; `anchored_up_to` says how much of it somebody vouches for.
+
+    What lies behind that epoch is consistent, but whoever can write the archive could have
+    written all of it. `strays` are files that do not belong to the archive and were not read.
+    """
+
+    archive: str
+    cluster: ClusterId
+    name: str
+    after: Epoch
+    tip: Tip
+    root: bytes
+    anchored_up_to: Epoch
+    anchored_by: tuple[str, ...]
+    recomputed: bool
+    strays: tuple[str, ...] = ()
+
+    @property
+    def is_anchored(self) -> bool:
+        return self.anchored_up_to >= self.tip.epoch
+
+    @property
+    def sentence(self) -> str:
+        epochs = f"epochs {self.after + 1} to {self.tip.epoch}"
+        if not self.anchored_by:
+            return f"{epochs}: consistent, not anchored"
+        names = ", ".join(self.anchored_by)
+        if self.is_anchored:
+            return f"{epochs}: verified and anchored by {names}"
+        return (
+            f"{epochs}: verified and anchored by {names} up to {self.anchored_up_to}; "
+            "consistent, not anchored, behind that"
+        )
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """The first thing that is wrong: in which file, what, and the first epoch that is in doubt."""
+
+    where: str
+    epoch: Epoch | None
+    fault: str
+
+    @property
+    def sentence(self) -> str:
+        place = self.where if self.epoch is None else f"{self.where}, epoch {self.epoch}"
+        return f"{place}: {self.fault}."
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What the auditor brings along: keys, checkpoints kept elsewhere, and patience.
+
+    With `recompute` every transformation is executed again and must lead to the digest that
+    its entry says.
+    """
+
+    keys: tuple[PublicKey, ...] = ()
+    checkpoints: tuple[Kept, ...] = ()
+    recompute: bool = False
+
+
+NOTHING_GIVEN = Given()
+
+
+def verify(place: str | Path | Folder, given: Given = NOTHING_GIVEN) -> Verified | Fault:
+    """What is to be said about the archive. Reads all of it, a segment at a time."""
+    try:
+        files = place if isinstance(place, Folder) else folder(place)
+        manifest = read_manifest(files)
+        anchors = anchors_of(files, manifest, given.keys, given.checkpoints)
+        paths = list(files.paths())
+        tiles = _tiles(paths, manifest.tip.epoch)
+        check_entries(files, manifest, anchors, tiles.values(), recompute=given.recompute)
+    except ArchiveError as error:
+        return Fault(where=error.where, epoch=error.epoch, fault=error.fault)
+    belonging = tiles.keys() | _named(manifest)
+    strays = [path for path in paths if path not in belonging]
+    return _verdict(manifest, files, anchors, given, strays)
+
+
+def _verdict(
+    manifest: Manifest,
+    files: Folder,
+    anchors: Sequence[Anchor],
+    given: Given,
+    strays: Sequence[str],
+) -> Verified | Fault:
+    signed = [anchor for anchor in anchors if anchor.keys]
+    if given.keys and not signed:
+        where = CHECKPOINT if manifest.checkpoints else MANIFEST
+        return Fault(
+            where=where, epoch=None, fault="no checkpoint is signed by a key that was given"
+        )
+    best = max(signed, key=lambda anchor: anchor.epoch, default=None)
+    return Verified(
+        archive=files.name,
+        cluster=manifest.cluster,
+        name=manifest.name,
+        after=manifest.after.tip.epoch,
+        tip=manifest.tip.tip,
+        root=bytes.fromhex(manifest.tip.root),
+        anchored_up_to=best.epoch if best else Epoch(0),
+        anchored_by=tuple(sorted({key.name for key in best.keys})) if best else (),
+        recomputed=given.recompute,
+        strays=tuple(strays),
+    )
+
+
+def _tiles(paths: Sequence[str], size: int) -> dict[str, Place]:
+    """The files that are tiles of a tree of this size, or parts of them."""
+    places = ((path, place_of(path)) for path in paths)
+    return {path: place for path, place in places if place and place.is_within(size)}
+
+
+def _named(manifest: Manifest) -> set[str]:
+    files = (*manifest.segments, *manifest.snapshots, *manifest.checkpoints)
+    return {MANIFEST, CHECKPOINT, *(file.path for file in files)}

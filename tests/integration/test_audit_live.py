@@ -1,0 +1,105 @@
+"""Audits of a running cluster: the same history over HTTP, and the way back into Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from audit.history import SnapshotUnusableError, metadata_at
+from audit.replay import audited
+from client.connection import Connection
+from client.patience import Patience
+from metadata.epoch import Epoch
+from ringlog.live_history import live_history
+from ringlog.main import app
+from snapshots.restore import taken
+from tests.integration.test_cms_reads import populated
+from tests.integration.test_cms_serving import served
+
+PATIENCE = Patience(deadline_s=10.0)
+
+
+def connecting(url):
+    return lambda: Connection([url], token=None, cluster=None, patience=PATIENCE)
+
+
+async def run(*words, **environment):
+    """In a thread: the verbs run event loops of their own."""
+    clean = {"RINGLOG_URL": None, "RINGLOG_POSTGRES_DSN": None, "RINGLOG_TOKEN": None}
+    return await asyncio.to_thread(
+        CliRunner().invoke, app, ["audit", *map(str, words)], env={**clean, **environment}
+    )
+
+
+async def test_a_live_log_is_a_history():
+    async with served() as client:
+        await populated(client)
+        snapshot = await taken(await client.engine.metadata_at(Epoch(5)))
+        await client.snapshots.save(snapshot, created_by="test")
+        url = str(client.session._base_url)
+        tip = client.engine.applied
+
+        def look():
+            with live_history(connecting(url)) as history:
+                assert history.tip == tip.tip
+                assert list(history.snapshots()) == [5]
+                assert [item.epoch for item in history.entries(Epoch(3), Epoch(6))] == [4, 5, 6]
+                assert history.restored(Epoch(5)).metadata.epoch == 5
+                assert metadata_at(history, tip.metadata.epoch) == tip
+                with pytest.raises(SnapshotUnusableError):
+                    history.restored(Epoch(6))
+                return audited(history)
+
+        report = await asyncio.to_thread(look)
+
+        assert report.holds, report.findings
+        assert report.entries == 9
+
+
+async def test_an_empty_log_is_an_empty_history():
+    async with served(founded=False) as client:
+        url = str(client.session._base_url)
+
+        def look():
+            with live_history(connecting(url)) as history:
+                return history.tip.epoch, list(history.entries(Epoch(0), Epoch(0)))
+
+        assert await asyncio.to_thread(look) == (0, [])
+
+
+async def test_verbs_ask_a_cluster_by_its_address():
+    async with served() as client:
+        await populated(client)
+        url = str(client.session._base_url)
+
+        shown = await run("show", "directory", "--at", 4, "--url", url, "--json")
+        blamed = await run("blame", "table", "k.t", "--url", url, "--json")
+        replayed = await run("replay", "--url", url, "--json")
+        gone = await run("show", "--at", 99, "--url", url)
+
+    assert len(json.loads(shown.stdout)["nodes"]) == 3
+    assert json.loads(blamed.stdout)["kind"] == "CreateTable"
+    assert json.loads(replayed.stdout)["holds"]
+    assert gone.exit_code == 2
+
+
+async def test_a_log_goes_into_an_archive_and_back_into_a_database(blank_database, tmp_path):
+    async with served() as client:
+        await populated(client)
+        url = str(client.session._base_url)
+        exported = await run("export", tmp_path / "archive", "--url", url, "--json")
+
+    verified = await run("verify", tmp_path / "archive", "--recompute")
+    imported = await run(
+        "import", tmp_path / "archive", "--json", RINGLOG_POSTGRES_DSN=blank_database
+    )
+    again = await run("import", tmp_path / "archive", RINGLOG_POSTGRES_DSN=blank_database)
+
+    assert verified.exit_code == 0, verified.output
+    assert imported.exit_code == 0, imported.output
+    assert json.loads(imported.stdout)["hash"] == json.loads(exported.stdout)["hash"]
+    assert again.exit_code in (0, 1), again.output
+    assert "Traceback" not in again.output
