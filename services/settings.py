@@ -29,12 +29,17 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CmsSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One CMS process: `listen` is where clients come, `own_listen` where only this one answers."""
+    """One CMS process: `listen` is where clients come, `own_listen` where only this one answers.
+
+    If `kafka` names brokers, the CMS that sequences publishes the log there.
+    """
 
     dsn: str
     name: str
     listen: Listen
     own_listen: Listen
+    kafka: str | None = None
+    topic: str | None = None
     tokens_file: Path | None = None
     tls_certificate: str | None = None
     tls_key: str | None = None
@@ -58,13 +63,105 @@ class CmsSettings(msgspec.Struct, frozen=True, kw_only=True):
         return context
 
 
-def cms_settings(environment: Mapping[str, str]) -> CmsSettings:
-    """From the environment; an empty variable counts as absent."""
-    given = {
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One node: `seeds` are addresses of CMS processes, `advertised` is where others reach it.
+
+    Entries come by Kafka if `kafka` names brokers, by NOTIFY if `dsn` names the database, by both
+    or, with neither, by long poll.
+    """
+
+    name: str
+    state_dir: Path
+    seeds: tuple[str, ...]
+    listen: Listen
+    advertised: str
+    datacenter: str
+    rack: str
+    kafka: str | None = None
+    topic: str | None = None
+    dsn: str | None = None
+    tokens_file: Path | None = None
+
+
+def node_settings(environment: Mapping[str, str]) -> NodeSettings:
+    given = _given(environment)
+    for name in ("SEEDS", "STATE_DIR"):
+        if name not in given:
+            raise SettingsError(f"{PREFIX}{name} is not set")
+    listen = _listen("LISTEN", given.get("LISTEN", "127.0.0.1:7500"))
+    tokens = given.get("TOKENS_FILE")
+    return NodeSettings(
+        name=given.get("NAME", "node-1"),
+        state_dir=Path(given["STATE_DIR"]),
+        seeds=_seeds(given["SEEDS"]),
+        listen=listen,
+        advertised=given.get("ADVERTISE", listen.authority),
+        datacenter=given.get("DATACENTER", "dc1"),
+        rack=given.get("RACK", "r1"),
+        kafka=given.get("KAFKA"),
+        topic=given.get("KAFKA_TOPIC"),
+        dsn=given.get("POSTGRES_DSN"),
+        tokens_file=None if tokens is None else Path(tokens),
+    )
+
+
+class DriverSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One driver: `spark_master` is where its jobs run.
+
+    In `state_dir` it keeps the finer figures behind receipts; without one they are not kept.
+    """
+
+    name: str
+    seeds: tuple[str, ...]
+    listen: Listen
+    spark_master: str
+    tokens_file: Path | None = None
+    state_dir: Path | None = None
+
+
+def driver_settings(environment: Mapping[str, str]) -> DriverSettings:
+    given = _given(environment)
+    if "SEEDS" not in given:
+        raise SettingsError(f"{PREFIX}SEEDS is not set")
+    tokens = given.get("TOKENS_FILE")
+    return DriverSettings(
+        name=given.get("NAME", "driver-1"),
+        seeds=_seeds(given["SEEDS"]),
+        listen=_listen("LISTEN", given.get("LISTEN", "127.0.0.1:7600")),
+        spark_master=given.get("SPARK_MASTER", "local[2]"),
+        tokens_file=None if tokens is None else Path(tokens),
+        state_dir=Path(given["STATE_DIR"]) if "STATE_DIR" in given else None,
+    )
+
+
+def _seeds(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (seed.strip() for seed in text.split(","))))
+
+
+def bearer_token(tokens_file: Path | None, role: str = "node") -> str | None:
+    """How a process of the cluster tells the others that it is one of them."""
+    if tokens_file is None:
+        return None
+    try:
+        found = msgspec.json.decode(tokens_file.read_bytes(), type=dict[str, str])
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"{tokens_file} is not a file of tokens: {type(error).__name__}"
+        ) from error
+    return found.get(role)
+
+
+def _given(environment: Mapping[str, str]) -> dict[str, str]:
+    """An empty variable counts as absent."""
+    return {
         name.removeprefix(PREFIX): value
         for name, value in environment.items()
         if name.startswith(PREFIX) and value
     }
+
+
+def cms_settings(environment: Mapping[str, str]) -> CmsSettings:
+    given = _given(environment)
     if "POSTGRES_DSN" not in given:
         raise SettingsError("RINGLOG_POSTGRES_DSN is not set: postgresql://…")
     tokens = given.get("TOKENS_FILE")
@@ -73,6 +170,8 @@ def cms_settings(environment: Mapping[str, str]) -> CmsSettings:
         name=given.get("NAME", "cms-1"),
         listen=_listen("LISTEN", given.get("LISTEN", "127.0.0.1:7400"), is_shared=True),
         own_listen=_listen("OWN_LISTEN", given.get("OWN_LISTEN", "127.0.0.1:7401")),
+        kafka=given.get("KAFKA"),
+        topic=given.get("KAFKA_TOPIC"),
         tokens_file=None if tokens is None else Path(tokens),
         tls_certificate=given.get("TLS_CERTIFICATE"),
         tls_key=given.get("TLS_KEY"),

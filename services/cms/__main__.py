@@ -5,30 +5,42 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import aiohttp
-import msgspec
 import structlog
 import uvloop
 
+from audit.lineage import PostgresLineages
+from audit.reproduce import NotReproducedError, PostgresProofs, installed_release
+from client.transport import new_session
 from log.batch import Stamp
+from log.fanout import Relay
+from log.messages import TOPIC
 from log.notify import listen
 from log.postgres import PostgresLog
+from log.postgres_room import keep_room, make_room
+from log.postgres_schemas import record_schemas
 from log.postgres_sessions import BROKEN, NotDurableError, Sessions
+from log.replay import ReplayError
+from metadata.epoch import Epoch
 from migrations.apply import apply
 from migrations.failure import MigrationError
 from services.cms.engine import Engine, running
 from services.cms.forwarding import SEQUENCE_PATH, sequenced
-from services.cms.http import Address, serve
+from services.cms.http import serve
 from services.cms.leading import Leading
 from services.cms.metrics import Metrics
-from services.cms.roles import TokensError, load_tokens
-from services.settings import CmsSettings, Listen, SettingsError, cms_settings
+from services.cms.proving import Evidence, Proving
+from services.cms.relaying import relay_to
+from services.cms.reports.postgres import postgres_stores
+from services.duties import busy, stop_asked
+from services.http.roles import TokensError, load_tokens
+from services.http.serving import Address
+from services.logging import log_to_stderr
+from services.settings import CmsSettings, Listen, SettingsError, bearer_token, cms_settings
 from snapshots.postgres import PostgresSnapshots
 
 logger = structlog.get_logger()
@@ -39,17 +51,26 @@ START_RETRY_S = 1.0
 
 
 async def run(settings: CmsSettings) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = stop_asked()
     metrics = Metrics()
     await migrated(settings.dsn)
     async with AsyncExitStack() as stack:
         sessions = Sessions(settings.dsn)
         stack.push_async_callback(sessions.close)
-        session = await stack.enter_async_context(aiohttp.ClientSession(headers=bearer(settings)))
-        leading = Leading(sessions, session, settings.name, settings.own_url)
+        await record_schemas(sessions)
+        await check_whole(sessions)
+        session = await stack.enter_async_context(
+            new_session(bearer_token(settings.tokens_file), None)
+        )
+        proving = Proving(
+            Evidence(PostgresLog(sessions), PostgresSnapshots(sessions), PostgresProofs(sessions)),
+            installed_release(),
+            settings.name,
+            stop.set,
+        )
+        leading = Leading(
+            sessions, session, settings.name, settings.own_url, lambda: proving.is_proved
+        )
         engine = await stack.enter_async_context(
             running(
                 settings.name,
@@ -58,9 +79,15 @@ async def run(settings: CmsSettings) -> None:
                 lambda: Stamp(settings.name, int(time.time() * MICROSECONDS)),
                 leading.around,
                 metrics.observe_batch,
+                stores=postgres_stores(sessions),
+                proving=proving,
             )
         )
-        await stack.enter_async_context(tasks(settings, leading, engine))
+        relay = await stack.enter_async_context(relayed(settings, sessions, engine))
+        await make_room(sessions, engine.applied.metadata.epoch)
+        room = keep_room(sessions, lambda: engine.applied.metadata.epoch)
+        await stack.enter_async_context(busy((room,)))
+        await stack.enter_async_context(tasks(settings, leading, engine, relay))
         urls = [
             await stack.enter_async_context(served(engine, where, settings, metrics))
             for where in (settings.own_listen, settings.listen)
@@ -71,19 +98,44 @@ async def run(settings: CmsSettings) -> None:
         await stop.wait()
         logger.info("stopping", epoch=engine.applied.metadata.epoch)
         await leading.give_up()
+    if proving.refusal is not None:
+        raise proving.refusal
 
 
 @asynccontextmanager
-async def tasks(settings: CmsSettings, leading: Leading, engine: Engine) -> AsyncIterator[None]:
+async def tasks(
+    settings: CmsSettings, leading: Leading, engine: Engine, relay: Relay | None
+) -> AsyncIterator[None]:
     """What runs beside the answering, until the block ends."""
-    async with asyncio.TaskGroup() as group:
-        started = [
-            group.create_task(leading.run()),
-            group.create_task(listen(settings.dsn, engine.heard)),
-        ]
+
+    def wake(tip: Epoch) -> None:
+        engine.heard(tip)
+        if relay is not None:
+            relay.wake(tip)
+
+    duties = [leading.run(), listen(settings.dsn, wake)]
+    if relay is not None:
+        duties.append(relay.run())
+    async with busy(tuple(duties)):
         yield
-        for task in started:
-            task.cancel()
+
+
+@asynccontextmanager
+async def relayed(
+    settings: CmsSettings, sessions: Sessions, engine: Engine
+) -> AsyncIterator[Relay | None]:
+    """The relay to Kafka, where there is one."""
+    if settings.kafka is None:
+        yield None
+        return
+    async with relay_to(
+        settings.kafka,
+        settings.topic or TOPIC,
+        sessions,
+        is_sequencing=lambda: engine.is_sequencing,
+        on_published=engine.reporting.relay.published,
+    ) as relay:
+        yield relay
 
 
 @asynccontextmanager
@@ -108,6 +160,17 @@ async def served(
         yield url
 
 
+async def check_whole(sessions: Sessions) -> None:
+    """A log that was imported in part must not be gone on with."""
+    lineages = await PostgresLineages(sessions).recorded()
+    tip = await PostgresLog(sessions).tip()
+    if lineages and tip.epoch < lineages[0].epoch:
+        raise SettingsError(
+            f"the log ends at epoch {tip.epoch} and its import should have brought it to "
+            f"{lineages[0].epoch}: run `ringlog audit import` again to finish it"
+        )
+
+
 async def migrated(dsn: str) -> None:
     """Wait for the database, and bring its schema to today's."""
     for attempt in range(START_ATTEMPTS_MAX):
@@ -121,28 +184,21 @@ async def migrated(dsn: str) -> None:
     raise SettingsError("the database did not answer; is RINGLOG_POSTGRES_DSN right?")
 
 
-def bearer(settings: CmsSettings) -> Mapping[str, str]:
-    """How this process tells the others that it is one of them."""
-    if settings.tokens_file is None:
-        return {}
-    found = msgspec.json.decode(settings.tokens_file.read_bytes(), type=dict[str, str])
-    return {"Authorization": f"Bearer {found['node']}"} if "node" in found else {}
-
-
 def main() -> None:
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    log_to_stderr()
     try:
         uvloop.run(run(cms_settings(os.environ)))
-    except (SettingsError, TokensError, MigrationError, NotDurableError) as error:
+    except (
+        SettingsError,
+        TokensError,
+        MigrationError,
+        NotDurableError,
+        NotReproducedError,
+    ) as error:
         sys.exit(f"cms: {error}")
+    except ReplayError as error:
+        # Already what followed the newest snapshot comes out otherwise.
+        sys.exit(f"cms: {NotReproducedError(installed_release(), error.epoch, error.fault)}")
 
 
 if __name__ == "__main__":

@@ -11,12 +11,14 @@ from msgspec import Meta
 from encoding.entries import Actor, Why
 from metadata.cluster import COMPONENTS
 from metadata.epoch import Epoch
-from metadata.limits import ID_MAX, Hash, Name
-from services.cms.limits import BATCH_COMMITS_MAX
-from services.cms.problems import Problem
+from metadata.limits import ID_MAX, Name
+from services.cms.progress.bodies import BarrierView, Transfer
+from services.http.bodies import EpochField
+from services.http.limits import BATCH_COMMITS_MAX
+from services.http.problems import Problem
 from transformations.outcome import Result
 
-EpochField = Annotated[Epoch, Meta(ge=0, le=ID_MAX)]
+RowsPerSecond = Annotated[float, Meta(gt=0, le=ID_MAX)]
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,9 +37,10 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A commit that is not made."""
+    """A commit that is not made; `rows_per_s` is how fast rows are thought to move."""
 
     transformation: msgspec.Raw
+    rows_per_s: RowsPerSecond | None = None
     entry_id: UUID | None = None
     last_known: EpochField | None = None
     actor: Actor | None = None
@@ -56,52 +59,14 @@ class BatchAnswer(msgspec.Struct, frozen=True):
     outcomes: list[msgspec.Raw]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of the log; `transformation` has tokens as decimal strings."""
-
-    cluster: str
-    epoch: int
-    entry_id: UUID
-    kind: str
-    transformation: dict[str, Any]
-    result: Result
-    digest: str
-    actor: str | None
-    reason: str | None
-    committed_at: int
-    committed_by: str
-    previous_hash: str
-    hash: str
-
-
-class SnapshotView(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot without its image, which is at `url`."""
-
-    epoch: Epoch
-    digest: str
-    hash: str
-    size_bytes: int
-    created_at: str
-    created_by: str
-    url: str
-
-
-class LogState(msgspec.Struct, frozen=True, kw_only=True):
-    """Entries without a gap from `after` + 1 on, or from behind the snapshot where there is one."""
-
-    tip: Epoch
-    snapshot: SnapshotView | None
-    entries: list[msgspec.Raw]
-
-
-class View(msgspec.Struct, frozen=True):
-    """Something at one epoch."""
-
-    epoch: int
-
-
 class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What would happen at `epoch`; `rows`, `bytes` and `barrier` come with the data plane."""
+    """What would happen at `epoch`.
+
+    `rows` and `bytes` are what targets would gain, estimated from what nodes report: each holds
+    its rows evenly over the tokens it reads. They are null where no node reports any. `seconds`
+    is by `rows_per_s`: the rate that was given, or that of past movements. `weakest` is the
+    smallest number of replicas that any affected range is read from on the way.
+    """
 
     epoch: Epoch
     outcome: str
@@ -111,9 +76,13 @@ class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
     deltas: list[dict[str, Any]] = []
     locks: list[dict[str, Any]] = []
     voters: list[list[int]] = []
+    transfers: list[Transfer] = []
     rows: int | None = None
     bytes: int | None = None
-    barrier: dict[str, Any] | None = None
+    rows_per_s: float | None = None
+    seconds: float | None = None
+    weakest: int | None = None
+    barrier: BarrierView | None = None
 
 
 class OwnersAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,20 +107,15 @@ class DiffAnswer(msgspec.Struct, frozen=True, kw_only=True, rename={"before": "f
     components: dict[str, Difference]
 
 
-class SnapshotsAnswer(msgspec.Struct, frozen=True):
-    snapshots: list[SnapshotView]
-
-
 class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """`status` is ok, stopping, or diverged: then `detail` says why nothing is committed."""
+
     status: str
     name: str
     epoch: Epoch
     cluster: str | None
     sequencing: bool
-
-
-class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """No parameters."""
+    detail: str | None = None
 
 
 class At(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -181,26 +145,6 @@ class Between(
 ):
     before: EpochField
     to: EpochField
-
-
-class LogPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`hash` is the one the client has for the entry at `after`."""
-
-    after: EpochField = Epoch(0)
-    limit: Annotated[int, Meta(ge=1, le=ID_MAX)] = 1000
-    wait: Annotated[float, Meta(ge=0, le=86400)] = 0.0
-    hash: Hash | None = None
-    snapshot: bool = False
-    stale: bool = False
-
-
-class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    after: EpochField = Epoch(0)
-    hash: Hash | None = None
-
-
-class OneEpoch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    epoch: EpochField
 
 
 class OneSchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

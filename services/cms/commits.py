@@ -7,7 +7,7 @@ from time import perf_counter
 
 import msgspec
 import structlog
-from aiohttp import hdrs, web
+from aiohttp import web
 
 from encoding.entries import EntryId
 from encoding.errors import DecodeError
@@ -15,11 +15,15 @@ from encoding.json import decode_transformation
 from log.batch import Answer, Proposal, Request, Reused
 from log.store import Committed, Refusal
 from metadata.epoch import Epoch
-from services.cms.api import Api, Call, encode
-from services.cms.bodies import Batch, BatchAnswer, Commit, CommitAnswer, Nothing
-from services.cms.problems import Code, Problem, ProblemError, malformed, problem, refused
-from services.cms.quick import quick_json
-from services.cms.roles import Role, check_may_commit
+from services.cms.api import Api
+from services.cms.bodies import Batch, BatchAnswer, Commit, CommitAnswer
+from services.cms.rights import Committer, check_may_commit, committer
+from services.http.api import Call, encode
+from services.http.bodies import Nothing
+from services.http.problems import Code, Problem, ProblemError, malformed, problem, refused
+from services.http.quick import quick_json
+from services.http.reading import at_hand, check_json, read_json, rest_of
+from services.http.routing import NODE_HEADER
 from transformations.kinds import AnyTransformation, kind_of
 from transformations.outcome import Reason
 
@@ -31,13 +35,13 @@ _decode_batch = msgspec.json.Decoder(Batch).decode
 
 async def commit(api: Api, call: Call[Nothing]) -> web.StreamResponse:
     """Decide and append one transformation. Safe to repeat: the client chose the entry id."""
-    _check_json(call.request)
-    body = _at_hand(api, call.request)
+    check_json(call.request)
+    body = at_hand(api.limits, call.request)
     try:
-        wanted = _decode_commit(await _rest(api, call.request) if body is None else body)
+        wanted = _decode_commit(await rest_of(api.limits, call.request) if body is None else body)
     except (ValueError, RecursionError) as error:
         raise malformed(error) from error
-    proposal = _proposal(wanted, call.role)
+    proposal = _proposal(api, wanted, _committer(call))
     if wanted.last_known is not None:
         await _check_known(api, wanted.last_known)
     (answer,) = await _decided(api, Request((proposal,)))
@@ -53,13 +57,14 @@ async def commit(api: Api, call: Call[Nothing]) -> web.StreamResponse:
 
 async def commit_batch(api: Api, call: Call[Nothing]) -> web.StreamResponse:
     """Decide and append up to 1,000, each by itself or all or none."""
-    body = await read_json(api, call.request)
+    body = await read_json(api.limits, call.request)
     try:
         wanted = _decode_batch(body)
     except (ValueError, RecursionError) as error:
         raise malformed(error) from error
     commits = wanted.commits
-    proposals = tuple(_proposal(item, call.role, index) for index, item in enumerate(commits))
+    who = _committer(call)
+    proposals = tuple(_proposal(api, item, who, index) for index, item in enumerate(commits))
     known = [item.last_known for item in commits if item.last_known is not None]
     if known:
         await _check_known(api, max(known))
@@ -76,17 +81,6 @@ async def commit_batch(api: Api, call: Call[Nothing]) -> web.StreamResponse:
     return await api.json(call.request, BatchAnswer(outcomes))
 
 
-async def read_json(api: Api, request: web.BaseRequest) -> bytes:
-    """The body, if it is said to be JSON and is not too large."""
-    _check_json(request)
-    return await read_body(api, request)
-
-
-async def read_body(api: Api, request: web.BaseRequest) -> bytes:
-    body = _at_hand(api, request)
-    return await _rest(api, request) if body is None else body
-
-
 def decoded(raw: msgspec.Raw, index: int | None = None) -> AnyTransformation:
     try:
         return decode_transformation(raw)
@@ -95,62 +89,13 @@ def decoded(raw: msgspec.Raw, index: int | None = None) -> AnyTransformation:
         raise malformed(error, where) from error
 
 
-def _check_json(request: web.BaseRequest) -> None:
-    given = request.headers.get(hdrs.CONTENT_TYPE, "")
-    if given == "application/json":
-        return
-    media_type, _, parameters = given.partition(";")
-    charset = parameters.strip().lower().replace('"', "")
-    plain = media_type.strip().lower() == "application/json"
-    if not plain or charset not in ("", "charset=utf-8"):
-        raise ProblemError(
-            Code.UNSUPPORTED_MEDIA_TYPE,
-            f"The body must be application/json in UTF-8, not {given or 'unnamed'}.",
-            field="Content-Type",
-        )
+def _committer(call: Call[Nothing]) -> Committer:
+    return committer(call.role, call.request.headers.get(NODE_HEADER))
 
 
-def _at_hand(api: Api, request: web.BaseRequest) -> bytes | None:
-    """The body if it has come with the headers, as that of a commit has.
-
-    Awaiting what is there already would double the time that a commit spends here.
-    """
-    length, limit = request.content_length, api.limits.body_bytes_max
-    if length is not None and length > limit:
-        raise _too_large(length, limit)
-    if not request.content.is_eof():
-        return None
-    body = request.content.read_nowait()
-    if len(body) > limit:
-        raise _too_large(len(body), limit)
-    return body
-
-
-async def _rest(api: Api, request: web.BaseRequest) -> bytes:
-    """The body of which more is to come; some clients ask first whether they may send it."""
-    expected = request.headers.get(hdrs.EXPECT)
-    if expected is not None:
-        if expected.lower() != "100-continue":
-            raise ProblemError(Code.MALFORMED, "Only 100-continue can be expected.", field="Expect")
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        # What goes before the answer is not part of it.
-        request.writer.output_size = 0
-    try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise _too_large(None, api.limits.body_bytes_max) from error
-
-
-def _too_large(length: int | None, limit: int) -> ProblemError:
-    found = "The body has" if length is None else f"{length} bytes are"
-    return ProblemError(
-        Code.TOO_LARGE, f"{found} more than the {limit} bytes allowed.", field="Content-Length"
-    )
-
-
-def _proposal(wanted: Commit, role: Role, index: int | None = None) -> Proposal:
+def _proposal(api: Api, wanted: Commit, who: Committer, index: int | None = None) -> Proposal:
     transformation = decoded(wanted.transformation, index)
-    check_may_commit(role, transformation, index)
+    check_may_commit(who, transformation, api.engine.applied.metadata.directory, index)
     return Proposal(
         entry_id=EntryId(wanted.entry_id),
         transformation=transformation,

@@ -13,12 +13,16 @@ from log.batch import Answer, Request, Stamp
 from log.entry import SealedEntry
 from log.published import Published
 from log.replay import Applied, apply
-from log.sequencer import BEYOND_ALL, Hooks, Sequencer
+from log.sequencer import BEYOND_ALL, DEFAULT_LIMITS, Hooks, Limits, Sequencer
 from log.store import LogStore, StoreUnavailableError
 from metadata.epoch import Epoch
 from services.cms.forwarding import Submit
 from services.cms.history import History
 from services.cms.leading import Alone, Route
+from services.cms.proving import Proving, allowed
+from services.cms.reports.memory import memory_stores
+from services.cms.reports.reporting import Reporting
+from services.cms.reports.store import Stores
 from services.cms.tips import TipReader
 from snapshots.policy import Cadence
 from snapshots.restore import newest_usable, taken
@@ -44,6 +48,9 @@ class Parts(msgspec.Struct, frozen=True):
     published: Published
     sequencer: Sequencer
     route: Route
+    reporting: Reporting
+    submit: Submit
+    """Decides here, where that is allowed."""
 
 
 class Engine:
@@ -60,6 +67,11 @@ class Engine:
         return self._parts.published.applied
 
     @property
+    def reporting(self) -> Reporting:
+        """What nodes tell, and what follows from it."""
+        return self._parts.reporting
+
+    @property
     def queue_depth(self) -> int:
         return self._parts.sequencer.depth
 
@@ -68,12 +80,14 @@ class Engine:
         return self._parts.route.is_sequencing
 
     async def commit(self, request: Request) -> list[Answer]:
-        """Have it decided, here or by the CMS that sequences."""
+        """Have it decided, here or by the CMS that sequences; not while the log is in doubt."""
+        self.reporting.watch.check()
         return await self._parts.route.submit(request)
 
     async def sequence(self, request: Request) -> list[Answer]:
         """Decide it here, whoever sequences: what another CMS forwarded."""
-        return await self._parts.sequencer.submit(request)
+        self.reporting.watch.check()
+        return await self._parts.submit(request)
 
     async def latest(self) -> Applied:
         """At or above every epoch that any CMS acknowledged before the call."""
@@ -207,16 +221,26 @@ async def _restored(store: LogStore, snapshots: SnapshotStore) -> Applied:
 
 
 @asynccontextmanager
-async def running(
+async def running(  # noqa: PLR0913 - wiring; the last four have defaults
     name: str,
     store: LogStore,
     snapshots: SnapshotStore,
     stamp: Callable[[], Stamp],
     routed: Callable[[Submit, Published], Route] = Alone,
     observed: Callable[[int], None] = lambda _: None,
+    *,
+    stores: Stores | None = None,
+    proving: Proving | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> AsyncIterator[Engine]:
-    """An engine that sequences until the block ends, and then answers what it has taken."""
+    """An engine that sequences until the block ends, and then answers what it has taken.
+
+    `stores` keep what nodes report; without them this process alone knows. With `proving` it
+    decides nothing before this release has been held against the log.
+    """
     applied = await restored(store, snapshots)
+    if proving is not None:
+        await proving.begin(applied)
     published = Published(applied)
     taker = SnapshotTaker(snapshots, name)
 
@@ -226,15 +250,23 @@ async def running(
         observed(len(entries))
         taker.observe(newer, entries)
 
-    sequencer = Sequencer(store, applied, Hooks(stamp, publish))
-    route = routed(sequencer.submit, published)
-    engine = Engine(name, Parts(store, snapshots, published, sequencer, route))
+    sequencer = Sequencer(store, applied, Hooks(stamp, publish), limits)
+    submit = sequencer.submit if proving is None else allowed(sequencer.submit, proving)
+    route = routed(submit, published)
+    reporting = Reporting(
+        name, stores or memory_stores(store), published, lambda: route.is_sequencing
+    )
+    await reporting.prepare()
+    engine = Engine(name, Parts(store, snapshots, published, sequencer, route, reporting, submit))
     async with asyncio.TaskGroup() as tasks:
         sequencing = tasks.create_task(sequencer.run())
-        snapshotting = tasks.create_task(taker.run())
+        beside = [tasks.create_task(taker.run()), tasks.create_task(reporting.run())]
+        if proving is not None:
+            beside.append(tasks.create_task(proving.run(lambda: published.applied)))
         try:
             yield engine
         finally:
             sequencer.stop()
             await sequencing
-            snapshotting.cancel()
+            for task in beside:
+                task.cancel()

@@ -15,6 +15,7 @@ import msgspec
 
 from log.batch import Answer, Request
 from log.lease import LEASE_S
+from services.http.problems import ProblemError
 
 SEQUENCE_PATH = "/internal/v1/sequence"
 FORWARD_TIMEOUT_S = LEASE_S
@@ -67,6 +68,11 @@ class Forwarder:
         try:
             reply = await self._send(_encode([job.request for job in jobs]))
             answers = _decode_answers(reply)
+        except ProblemError as error:
+            # What the other will not do for anybody is not done here either.
+            for job in jobs:
+                job.answers.set_exception(error)
+            return
         except (aiohttp.ClientError, TimeoutError, OSError, msgspec.MsgspecError):
             await asyncio.gather(*(self._sequence_here(job) for job in jobs))
             return

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
@@ -15,31 +14,14 @@ from prometheus_client.core import (
 )
 from prometheus_client.metrics_core import Metric
 
+from services.cms.reports.bodies import NodeView
+from services.cms.reports.liveness import Liveness
+from services.cms.reports.propagation import Stage
+from services.http.metrics import Histogram, HttpCounts
+
 LATENCY_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 OUTCOMES = ("committed", "refused", "reused", "failed")
-
-
-class Histogram:
-    """Counts by upper bound: a tenth of the cost of the library's, whose locks we do not need."""
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
-
-    def observe(self, value: float) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._sum += value
-
-    def buckets(self) -> tuple[list[tuple[str, float]], float]:
-        """Cumulative counts as Prometheus wants them, and the sum of all values."""
-        total = 0
-        found: list[tuple[str, float]] = []
-        for bound, count in zip((*self._bounds, float("inf")), self._counts, strict=True):
-            total += count
-            found.append(("+Inf" if bound == float("inf") else str(bound), total))
-        return found, self._sum
 
 
 class Gauges(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +31,9 @@ class Gauges(msgspec.Struct, frozen=True, kw_only=True):
     queue_depth: int
     followers: int
     is_sequencing: bool
+    divergences: int
+    propagation: Mapping[Stage, Histogram]
+    nodes: Sequence[NodeView]
     snapshot_epoch: int | None = None
     snapshot_age_s: float | None = None
     snapshot_size_bytes: int | None = None
@@ -58,8 +43,7 @@ class Metrics:
     def __init__(self) -> None:
         self.commits = {outcome: Histogram(LATENCY_BOUNDS_S) for outcome in OUTCOMES}
         self.batches = Histogram(BATCH_BOUNDS)
-        self.requests: Counter[tuple[str, str, int]] = Counter()
-        self.problems: Counter[str] = Counter()
+        self.http = HttpCounts()
         self.rejections: Counter[str] = Counter()
 
     def observe_batch(self, entries: int) -> None:
@@ -86,6 +70,7 @@ class _Collected:
         yield batches
         yield from self._counters()
         yield from self._levels()
+        yield from self._nodes()
 
     def _commits(self) -> Metric:
         family = HistogramMetricFamily(
@@ -95,21 +80,40 @@ class _Collected:
             family.add_metric([outcome], *histogram.buckets())
         return family
 
-    def _counters(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily(
-            "ringlog_requests", "HTTP requests answered.", labels=["method", "path", "status"]
+    def _nodes(self) -> Iterator[Metric]:
+        propagation = HistogramMetricFamily(
+            "ringlog_propagation_seconds",
+            "From commit to a stage, of sampled epochs; measured where commits are sequenced.",
+            labels=["stage"],
         )
-        for (method, path, status), count in self._metrics.requests.items():
-            requests.add_metric([method, path, str(status)], count)
-        yield requests
-        for name, text, counts in (
-            ("ringlog_rejections", "Proposals refused, by reason.", self._metrics.rejections),
-            ("ringlog_problems", "Problems answered, by code.", self._metrics.problems),
-        ):
-            family = CounterMetricFamily(name, text, labels=["code"])
-            for code, count in counts.items():
-                family.add_metric([code], count)
-            yield family
+        for stage, histogram in self._gauges.propagation.items():
+            propagation.add_metric([stage.value], *histogram.buckets())
+        yield propagation
+        lags = GaugeMetricFamily(
+            "ringlog_node_lag_epochs",
+            "Epochs between a node's watermark and ours.",
+            labels=["node"],
+        )
+        for node in self._gauges.nodes:
+            if node.lag is not None:
+                lags.add_metric([str(node.id)], node.lag)
+        yield lags
+        nodes = GaugeMetricFamily(
+            "ringlog_nodes", "Registered nodes, by the age of their report.", labels=["liveness"]
+        )
+        counts = Counter(node.liveness for node in self._gauges.nodes)
+        for state in Liveness:
+            nodes.add_metric([state.value], counts[state])
+        yield nodes
+
+    def _counters(self) -> Iterator[Metric]:
+        yield from self._metrics.http.families()
+        rejections = CounterMetricFamily(
+            "ringlog_rejections", "Proposals refused, by reason.", labels=["code"]
+        )
+        for code, count in self._metrics.rejections.items():
+            rejections.add_metric([code], count)
+        yield rejections
 
     def _levels(self) -> Iterator[Metric]:
         gauges = self._gauges
@@ -118,6 +122,7 @@ class _Collected:
             ("queue_depth", "Proposals that wait to be decided.", gauges.queue_depth),
             ("followers", "Requests that wait for entries.", gauges.followers),
             ("sequencing", "Whether this process decides.", float(gauges.is_sequencing)),
+            ("diverged", "Histories that stop all commits.", gauges.divergences),
             ("snapshot_epoch", "Epoch of the newest snapshot.", gauges.snapshot_epoch),
             ("snapshot_age_seconds", "Age of the newest snapshot.", gauges.snapshot_age_s),
             ("snapshot_size_bytes", "Size of the newest snapshot.", gauges.snapshot_size_bytes),

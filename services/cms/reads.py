@@ -2,56 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
+import msgspec
 from aiohttp import web
 
-from encoding.images import decode_image
 from encoding.registry import documents
-from encoding.views import component_view, metadata_view, sequence_view
+from encoding.views import component_view, metadata_view
 from log.replay import Applied
 from log.store import StoreUnavailableError
 from metadata.cluster import COMPONENTS, ClusterMetadata
 from metadata.epoch import Epoch
 from metadata.locks import SequenceId
 from metadata.sequences import Sequence
-from services.cms.api import (
-    IMMUTABLE,
-    REVALIDATED,
-    Api,
-    Call,
-    accepts,
-    is_known,
-    tag_of,
-)
+from services.cms.api import Api
 from services.cms.bodies import (
     At,
     Between,
     ComponentAt,
     DiffAnswer,
     Health,
-    Nothing,
-    OneEpoch,
     OneSchema,
     OwnersAt,
     SequenceAt,
-    SnapshotsAnswer,
 )
-from services.cms.containers import MEDIA_TYPE
 from services.cms.differences import differences
-from services.cms.logs import snapshot_view
 from services.cms.metrics import Gauges
 from services.cms.owners import owners
-from services.cms.plans import voters_of
-from services.cms.problems import Code, ProblemError
+from services.cms.progress.bodies import SequenceAnswer, SequencesAnswer, SequenceView
+from services.cms.progress.views import sequence_at, sequences_at, shown_now
+from services.cms.reports.views import heard_by, nodes_at, nodes_now
+from services.http.api import IMMUTABLE, REVALIDATED, Call, is_known, tag_of
+from services.http.bodies import Nothing
+from services.http.problems import Code, ProblemError
 from transformations.outcome import Reason
-
-SINGLE_OBJECT = "avro/binary"
-"""One Avro message with its marker and fingerprint, as it is stored."""
 
 
 async def metadata(api: Api, call: Call[At]) -> web.StreamResponse:
@@ -69,30 +56,39 @@ async def component(api: Api, call: Call[ComponentAt]) -> web.StreamResponse:
 
 
 async def nodes(api: Api, call: Call[At]) -> web.StreamResponse:
-    """The directory. Liveness and watermarks come with the data plane."""
-    return await _shown(api, call, call.query, _nodes)
+    """The directory, with what nodes report where the newest version is asked for."""
+    query = call.query
+    if query.at is not None:
+        return await _shown(api, call, query, nodes_at)
+    applied = api.engine.applied if query.stale else await api.engine.latest()
+    answer = nodes_now(applied.metadata, await heard_by(api, is_stale=query.stale))
+    # What nodes report changes while the epoch stands still.
+    return await api.json(call.request, answer, Cache_Control="no-store")
 
 
 async def sequences(api: Api, call: Call[At]) -> web.StreamResponse:
-    return await _shown(api, call, call.query, _sequences)
+    """The sequences in progress, with what is done about them where the newest are asked for."""
+    query = call.query
+    if query.at is not None:
+        return await _shown(api, call, query, sequences_at)
+    found = (api.engine.applied if query.stale else await api.engine.latest()).metadata
+    listed = list(found.sequences.in_progress.values())
+    shown = await shown_now(api, found, listed, is_stale=query.stale)
+    answer = SequencesAnswer(epoch=found.epoch, sequences=shown)
+    return await api.json(call.request, answer, Cache_Control="no-store")
 
 
 async def sequence(api: Api, call: Call[SequenceAt]) -> web.StreamResponse:
-    wanted = SequenceId(call.query.id)
+    query = call.query
+    if query.at is not None:
 
-    def view(found: ClusterMetadata) -> dict[str, Any]:
-        item = found.sequences.find(wanted)
-        if item is None:
-            raise ProblemError(
-                Code.NOT_FOUND,
-                f"No sequence {wanted} is in progress at epoch {found.epoch} "
-                f"({Reason.UNKNOWN_SEQUENCE}).",
-                field="id",
-                epoch=found.epoch,
-            )
-        return {"epoch": found.epoch, **_sequence(found, item)}
+        def view(found: ClusterMetadata) -> SequenceAnswer:
+            return _named(found, sequence_at(found, _sequence(found, query.id)))
 
-    return await _shown(api, call, call.query, view)
+        return await _shown(api, call, query, view)
+    found = (api.engine.applied if query.stale else await api.engine.latest()).metadata
+    (shown,) = await shown_now(api, found, [_sequence(found, query.id)], is_stale=query.stale)
+    return await api.json(call.request, _named(found, shown), Cache_Control="no-store")
 
 
 async def key_owners(api: Api, call: Call[OwnersAt]) -> web.StreamResponse:
@@ -115,27 +111,6 @@ async def diff(api: Api, call: Call[Between]) -> web.StreamResponse:
     return await api.json(call.request, found, ETag=tag, Cache_Control=IMMUTABLE)
 
 
-async def snapshots(api: Api, call: Call[Nothing]) -> web.StreamResponse:
-    listed = await api.engine.snapshot_epochs()
-    answer = SnapshotsAnswer([snapshot_view(info) for info in listed])
-    return await api.json(call.request, answer, Cache_Control=REVALIDATED)
-
-
-async def snapshot(api: Api, call: Call[OneEpoch]) -> web.StreamResponse:
-    """As JSON, or the image as it is stored."""
-    epoch = call.query.epoch
-    image = await api.engine.snapshot(epoch)
-    if image is None:
-        raise ProblemError(
-            Code.UNKNOWN_EPOCH, f"There is no snapshot at epoch {epoch}.", field="epoch"
-        )
-    if accepts(call.request, SINGLE_OBJECT) or accepts(call.request, MEDIA_TYPE):
-        headers = {"Content-Type": SINGLE_OBJECT, "Cache-Control": IMMUTABLE}
-        return await api.answer(call.request, image, headers)
-    found = await asyncio.to_thread(decode_image, image)
-    return await api.json(call.request, metadata_view(found), Cache_Control=IMMUTABLE)
-
-
 async def schemas(api: Api, call: Call[Nothing]) -> web.StreamResponse:
     return await api.json(call.request, documents(), Cache_Control=REVALIDATED)
 
@@ -156,9 +131,10 @@ async def healthz(api: Api, call: Call[Nothing]) -> web.StreamResponse:
 
 
 async def readyz(api: Api, call: Call[Nothing]) -> web.StreamResponse:
-    """The process can answer: the log is within reach and it is not stopping."""
+    """The process can answer and commit: the log is within reach, whole, and it is not stopping."""
     if api.stopping.is_set():
         raise ProblemError(Code.STOPPING, "This process is stopping.")
+    api.engine.reporting.watch.check()
     await api.engine.latest()
     return await api.json(call.request, _health(api), Cache_Control="no-store")
 
@@ -170,6 +146,9 @@ async def metrics(api: Api, call: Call[Nothing]) -> web.StreamResponse:
         queue_depth=engine.queue_depth,
         followers=api.followers,
         is_sequencing=engine.is_sequencing,
+        divergences=len(engine.reporting.watch.divergences),
+        propagation=engine.reporting.observer.seconds,
+        nodes=nodes_now(engine.applied.metadata, await heard_by(api, is_stale=True)).nodes,
         **await _snapshot_gauges(api),
     )
     headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
@@ -225,29 +204,30 @@ async def _version(api: Api, epoch: Epoch, field: str) -> Applied:
         ) from error
 
 
-def _nodes(found: ClusterMetadata) -> dict[str, Any]:
-    listed = component_view(found, "directory")["nodes"]
-    unknown = {"liveness": None, "watermark": None}
-    tokens = {node: len(own) for node, own in found.ring.by_node.items()}
-    nodes = [{**node, "tokens": tokens.get(node["id"], 0), **unknown} for node in listed]
-    return {"epoch": found.epoch, "nodes": nodes}
+def _sequence(found: ClusterMetadata, wanted: Epoch) -> Sequence:
+    item = found.sequences.find(SequenceId(wanted))
+    if item is None:
+        raise ProblemError(
+            Code.NOT_FOUND,
+            f"No sequence {wanted} is in progress at epoch {found.epoch} "
+            f"({Reason.UNKNOWN_SEQUENCE}).",
+            field="id",
+            epoch=found.epoch,
+        )
+    return item
 
 
-def _sequences(found: ClusterMetadata) -> dict[str, Any]:
-    items = [_sequence(found, item) for item in found.sequences.in_progress.values()]
-    return {"epoch": found.epoch, "sequences": items}
-
-
-def _sequence(found: ClusterMetadata, item: Sequence) -> dict[str, Any]:
-    """`barrier`, `laggards`, `rows` and `bytes` come with the data plane."""
-    unknown = {"barrier": None, "laggards": None, "rows": None, "bytes": None}
-    return {**sequence_view(item), "voters": voters_of(found, item), **unknown}
+def _named(found: ClusterMetadata, shown: SequenceView) -> SequenceAnswer:
+    return SequenceAnswer(epoch=found.epoch, **msgspec.structs.asdict(shown))
 
 
 def _health(api: Api) -> Health:
     found = api.engine.applied.metadata
+    divergence = api.engine.reporting.watch.divergence
+    healthy = "ok" if divergence is None else "diverged"
     return Health(
-        status="stopping" if api.stopping.is_set() else "ok",
+        status="stopping" if api.stopping.is_set() else healthy,
+        detail=None if divergence is None else divergence.sentence,
         name=api.engine.name,
         epoch=found.epoch,
         cluster=found.cluster.id or None,

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
-import msgspec
-from aiohttp import web
-
-from services.cms import commits, logs, plans, reads, streams
-from services.cms.api import Api, Call
+from log.containers import MEDIA_TYPE as CONTAINER
+from services.cms import commits, plans, reads
 from services.cms.bodies import (
     At,
     Batch,
@@ -19,52 +13,43 @@ from services.cms.bodies import (
     CommitAnswer,
     ComponentAt,
     DiffAnswer,
-    Entry,
-    Follow,
     Health,
-    LogPage,
-    LogState,
-    Nothing,
-    OneEpoch,
     OneSchema,
     OwnersAnswer,
     OwnersAt,
     Plan,
     PlanAnswer,
     SequenceAt,
-    SnapshotsAnswer,
-    View,
 )
-from services.cms.containers import MEDIA_TYPE as CONTAINER
-from services.cms.problems import Code
-from services.cms.reads import SINGLE_OBJECT
-from services.cms.roles import Role
+from services.cms.progress import handlers as progress
+from services.cms.progress.bodies import SequenceAnswer, SequencesAnswer
+from services.cms.reports import handlers, views
+from services.cms.reports.bodies import (
+    Acknowledge,
+    DivergencesAnswer,
+    NodesAnswer,
+    PropagationAnswer,
+    Spreading,
+)
+from services.http import logs, snapshots, streams
+from services.http.bodies import Entry, Follow, LogPage, LogState, OneEpoch, SnapshotsAnswer, View
+from services.http.problems import Code
+from services.http.progress import PROGRESS_PATH, Progress, ProgressAnswer
+from services.http.reports import REPORTS_PATH, Report, ReportAnswer
+from services.http.roles import Role
+from services.http.routing import JSON, Route
+from services.http.snapshots import SINGLE_OBJECT
 
-Handler = Callable[[Api, Call[Any]], Awaitable[web.StreamResponse]]
-
-JSON = "application/json"
 _BODY = (Code.MALFORMED, Code.TOO_LARGE, Code.UNSUPPORTED_MEDIA_TYPE)
-_DECIDED = (*_BODY, Code.DIVERGED, Code.ENTRY_ID_REUSED, Code.OVERLOADED, Code.UNKNOWN)
+_DECIDED = (
+    *_BODY,
+    Code.DIVERGED,
+    Code.DIVERGED_LOG,
+    Code.ENTRY_ID_REUSED,
+    Code.OVERLOADED,
+    Code.UNKNOWN,
+)
 _LOG = (Code.DIVERGED, Code.TRIMMED, Code.OVERLOADED)
-
-
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """`role` none: open to everybody. `problems` are those besides what any path may answer.
-
-    Internal ones are for other processes, which must name their cluster.
-    """
-
-    method: str
-    path: str
-    run: Handler
-    summary: str
-    query: type[msgspec.Struct] = Nothing
-    body: type[msgspec.Struct] | None = None
-    answer: Any = dict[str, Any]
-    media_types: tuple[str, ...] = (JSON,)
-    problems: tuple[Code, ...] = ()
-    role: Role | None = Role.VIEWER
-    is_internal: bool = False
 
 
 ROUTES = (
@@ -167,9 +152,9 @@ ROUTES = (
         method="GET",
         path="/v1/sequences",
         run=reads.sequences,
-        summary="Sequences in progress",
+        summary="Sequences in progress: steps, barrier, laggards, driver, movement",
         query=At,
-        answer=View,
+        answer=SequencesAnswer,
         problems=(Code.UNKNOWN_EPOCH,),
     ),
     Route(
@@ -178,7 +163,7 @@ ROUTES = (
         run=reads.sequence,
         summary="One sequence in progress",
         query=SequenceAt,
-        answer=View,
+        answer=SequenceAnswer,
         problems=(Code.UNKNOWN_EPOCH, Code.NOT_FOUND),
     ),
     Route(
@@ -187,20 +172,67 @@ ROUTES = (
         run=reads.nodes,
         summary="The directory, with liveness and watermarks",
         query=At,
-        answer=View,
+        answer=NodesAnswer,
         problems=(Code.UNKNOWN_EPOCH,),
     ),
     Route(
         method="GET",
+        path="/v1/propagation",
+        run=views.propagation,
+        summary="When recent entries were published and applied, and by whom last",
+        query=Spreading,
+        answer=PropagationAnswer,
+    ),
+    Route(
+        method="GET",
+        path="/v1/divergences",
+        run=handlers.divergences,
+        summary="Histories that are not the log's; while there is one nothing is committed",
+        answer=DivergencesAnswer,
+    ),
+    Route(
+        method="POST",
+        path="/v1/divergences/acknowledge",
+        run=handlers.acknowledge,
+        summary="Go on although a node has another history",
+        body=Acknowledge,
+        answer=DivergencesAnswer,
+        problems=(*_BODY, Code.NOT_FOUND),
+        role=Role.ADMIN,
+    ),
+    Route(
+        method="POST",
+        path=REPORTS_PATH,
+        run=handlers.report,
+        summary="A node says how far it is",
+        body=Report,
+        answer=ReportAnswer,
+        problems=(*_BODY, Code.NOT_FOUND, Code.DIVERGED, Code.OVERLOADED),
+        role=Role.NODE,
+        is_internal=True,
+    ),
+    Route(
+        method="POST",
+        path=PROGRESS_PATH,
+        run=progress.progress,
+        summary="A driver says what it does about sequences",
+        body=Progress,
+        answer=ProgressAnswer,
+        problems=_BODY,
+        role=Role.NODE,
+        is_internal=True,
+    ),
+    Route(
+        method="GET",
         path="/v1/snapshots",
-        run=reads.snapshots,
+        run=snapshots.snapshots,
         summary="Snapshots, newest first",
         answer=SnapshotsAnswer,
     ),
     Route(
         method="GET",
         path="/v1/snapshots/{epoch}",
-        run=reads.snapshot,
+        run=snapshots.snapshot,
         summary="One snapshot, as JSON or as stored",
         query=OneEpoch,
         answer=View,
@@ -235,7 +267,7 @@ ROUTES = (
         run=reads.readyz,
         summary="The process can answer",
         answer=Health,
-        problems=(Code.UNAVAILABLE, Code.STOPPING),
+        problems=(Code.UNAVAILABLE, Code.STOPPING, Code.DIVERGED_LOG),
         role=None,
     ),
     Route(

@@ -14,6 +14,7 @@ from services.local.lifecycle import Word, log_to, say, supervise
 from services.local.settling import Wanted
 from services.local.state import state_dir
 from services.local.supervision import AlreadyRunningError
+from services.local.supervisor import Ready
 
 
 def main() -> int:
@@ -22,11 +23,15 @@ def main() -> int:
     dsn = os.environ.get("RINGLOG_POSTGRES_DSN") or None
     log_to(state.log_of("supervisor"))
     try:
-        asyncio.run(supervise(state, wanted, dsn=dsn, on_ready=lambda url: say(Word(url=url))))
+        asyncio.run(supervise(state, wanted, dsn=dsn, on_ready=_say_ready))
     except LocalServerError as error:
         say(Word(failure=str(error), running=isinstance(error, AlreadyRunningError)))
         return 1
     return 0
+
+
+def _say_ready(ready: Ready) -> None:
+    say(Word(url=ready.url, waiting=ready.waiting, driven=ready.driven))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import structlog
 
 from services.local.command import reason_in
 from services.local.restarts import Restarts
+from services.local.state import Listed, Role
 
 STOP_TIMEOUT_S = 35.0
 LOG_EXCERPT_BYTES = 2_000
@@ -26,18 +27,20 @@ logger = structlog.get_logger()
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """How to start a process."""
+    """How to start a process, and where it then answers."""
 
     name: str
+    role: Role
+    url: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
     log: Path
 
 
 class Child:
-    """Tells `on_start` each new pid. Cancelling `keep` ends the process, gracefully at first."""
+    """Tells `on_start` of each new process. Cancelling `keep` ends it, gracefully at first."""
 
-    def __init__(self, recipe: Recipe, on_start: Callable[[int], None]) -> None:
+    def __init__(self, recipe: Recipe, on_start: Callable[[Listed], None]) -> None:
         self.restarts = Restarts()
         self._recipe = recipe
         self._on_start = on_start
@@ -55,7 +58,7 @@ class Child:
             started_s = time.monotonic()
             process = await self._start()
             try:
-                self._on_start(process.pid)
+                self._on_start(self._listed(process.pid))
                 status = await process.wait()
             finally:
                 await _ended(process)
@@ -75,6 +78,10 @@ class Child:
             tail = self.log.read_bytes()[-LOG_EXCERPT_BYTES:]
             return reason_in(tail.decode(errors="replace"))
         return "it said nothing"
+
+    def _listed(self, pid: int) -> Listed:
+        recipe = self._recipe
+        return Listed(name=recipe.name, role=recipe.role, pid=pid, url=recipe.url)
 
     async def _start(self) -> Process:
         recipe = self._recipe

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
@@ -18,7 +19,6 @@ from services.local.state import Kept
 from transformations.initialize import Initialize
 from transformations.outcome import Reason
 
-CLUSTER_NAME = "ringlog"
 ACTOR = "ringlog up"
 PROBE_INTERVAL_S = 0.05
 PROBE_TIMEOUT_S = 2.0
@@ -28,6 +28,8 @@ FOUND_DEADLINE_S = 30.0
 
 async def wait_until(path: str, urls: Sequence[str], *, give_up: Callable[[], str | None]) -> None:
     """Until every address says yes to `path`; `give_up` may say why that will not happen."""
+    if not urls:
+        return
     connection = Connection(urls, token=None, cluster=None, patience=ORDINARY)
     try:
         async with asyncio.timeout(READY_TIMEOUT_S):
@@ -50,22 +52,28 @@ async def _wait_for(
         await asyncio.sleep(PROBE_INTERVAL_S)
 
 
-async def found(url: str, token: str | None, kept: Kept) -> None:
-    """Commit the first entry of an empty log, or see that the log is what it was."""
+@contextlib.asynccontextmanager
+async def founder(url: str, token: str | None) -> AsyncIterator[Client]:
+    """A client for what has to be committed before the cluster serves."""
     patience = msgspec.structs.replace(ORDINARY, deadline_s=FOUND_DEADLINE_S)
     try:
         async with Client(url, token, patience=patience) as client:
-            if kept.founded:
-                await _check_founded(client, kept)
-            else:
-                await _commit_initialize(client, kept)
+            yield client
     except ClientError as error:
-        raise LocalServerError(f"The cluster cannot be founded: {error}") from error
+        raise LocalServerError(f"The cluster cannot be made ready: {error}") from error
+
+
+async def found(client: Client, kept: Kept) -> None:
+    """Commit the first entry of an empty log, or see that the log is what it was."""
+    if kept.founded:
+        await _check_founded(client, kept)
+    else:
+        await _commit_initialize(client, kept)
 
 
 async def _commit_initialize(client: Client, kept: Kept) -> None:
     outcome = await client.commit(
-        Initialize(name=CLUSTER_NAME, partitioner=kept.partitioner),
+        Initialize(name=kept.name, partitioner=kept.partitioner),
         entry_id=EntryId(kept.founding_entry_id),
         actor=ACTOR,
     )

@@ -13,16 +13,18 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from services.local import postgres
+from services.local import kafka, postgres
 from services.local.command import reason_in
 from services.local.failure import LocalServerError
 from services.local.marked import end_marked
 from services.local.settling import Wanted
 from services.local.state import StateDir
 from services.local.supervision import AlreadyRunningError, end_supervisor
-from services.local.supervisor import Supervisor
+from services.local.supervisor import Ready, Supervisor
 
-DETACH_TIMEOUT_S = 240.0
+DETACH_TIMEOUT_S = 300.0
+"""Enough for the first start on a machine, which may have to fetch Kafka."""
+
 LOG_EXCERPT_BYTES = 2_000
 
 
@@ -30,12 +32,14 @@ class Word(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The one line that a supervisor in the background says to whoever started it."""
 
     url: str | None = None
+    waiting: tuple[str, ...] = ()
+    driven: bool = True
     failure: str | None = None
     running: bool = False
 
 
 async def supervise(
-    state: StateDir, wanted: Wanted, *, dsn: str | None, on_ready: Callable[[str], None]
+    state: StateDir, wanted: Wanted, *, dsn: str | None, on_ready: Callable[[Ready], None]
 ) -> None:
     """Run a cluster here until SIGINT or SIGTERM, then stop it."""
     task = asyncio.current_task()
@@ -58,8 +62,8 @@ async def supervise(
             raise
 
 
-async def start_detached(state: StateDir, wanted: Wanted, dsn: str | None) -> str:
-    """Start a supervisor that outlives us; return its address once the cluster serves."""
+async def start_detached(state: StateDir, wanted: Wanted, dsn: str | None) -> Ready:
+    """Start a supervisor that outlives us; return once the cluster serves."""
     state.make()
     with state.log_of("supervisor").open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
@@ -82,7 +86,7 @@ async def start_detached(state: StateDir, wanted: Wanted, dsn: str | None) -> st
         if not said and process.returncode is None:
             process.terminate()
             await process.wait()
-    return _address_in(said, state)
+    return _ready_in(said, state)
 
 
 async def stop(state: StateDir) -> None:
@@ -91,6 +95,7 @@ async def stop(state: StateDir) -> None:
         return
     await end_supervisor(state.lock)
     await end_marked(state.path)
+    await kafka.stop(state.path)
     await postgres.stop(state.path)
     if state.processes.exists():
         state.write_processes([])
@@ -118,7 +123,7 @@ def say(word: Word) -> None:
     os.close(silence)
 
 
-def _address_in(said: bytes, state: StateDir) -> str:
+def _ready_in(said: bytes, state: StateDir) -> Ready:
     if not said:
         log = state.log_of("supervisor")
         tail = log.read_bytes()[-LOG_EXCERPT_BYTES:].decode(errors="replace")
@@ -128,4 +133,4 @@ def _address_in(said: bytes, state: StateDir) -> str:
         raise AlreadyRunningError(word.failure or "")
     if word.url is None:
         raise LocalServerError(word.failure or "The supervisor did not say why it ended.")
-    return word.url
+    return Ready(word.url, word.waiting, word.driven)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
@@ -10,6 +11,7 @@ from services.local.failure import LocalServerError
 
 ADDRESS = "127.0.0.1"
 ANY = 0
+ATTEMPTS_MAX = 100
 
 
 class HeldPorts:
@@ -41,6 +43,14 @@ class HeldPorts:
         except OSError:
             # It was ours before and somebody took it while nothing ran.
             return self._bind(ANY, socket.SO_REUSEADDR)
+
+    def hold_new(self, avoided: Collection[int]) -> int:
+        """A port that is none of these."""
+        for _ in range(ATTEMPTS_MAX):
+            port = self.hold()
+            if port not in avoided:
+                return port
+        raise LocalServerError("No port is free for another process: stop some others.")
 
     def hold_shared(self, port: int) -> int:
         """A port that several processes listen on together.

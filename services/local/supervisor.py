@@ -4,28 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
-import structlog
 
-from services.local import postgres
-from services.local.children import Child, Recipe
+from client.client import Client
+from services.local import kafka, postgres
 from services.local.failure import LocalServerError
-from services.local.founding import found, wait_until
-from services.local.marked import MARK, end_marked
+from services.local.first_tokens import take_first_tokens
+from services.local.fleet import Fleet, running_fleet
+from services.local.founding import ACTOR, found, founder, wait_until
+from services.local.looking import look
+from services.local.marked import end_marked
+from services.local.membership import agree, member_names
 from services.local.ports import ADDRESS, HeldPorts
-from services.local.restarts import Restarts
+from services.local.recipes import CMS_COMMAND, Servers, cms_recipes
+from services.local.roster import Roster
+from services.local.scaling import Scaling
 from services.local.settling import Wanted, settled
-from services.local.state import Kept, Listed, Role, StateDir
+from services.local.sizing import departed
+from services.local.staff import Staff
+from services.local.standing import Standing
+from services.local.state import Fanout, Kept, Listed, Role, StateDir
 from services.local.supervision import sole_supervisor
+from services.local.tokens import make_tokens
+from services.local.wishes import Desk
 
-DEATHS_MAX = 3
-POSTGRES_POLL_INTERVAL_S = 0.2
-CMS_COMMAND = (sys.executable, "-m", "services.cms")
+NODE_ROLE = "node"
+FOUNDING_ROLE = "admin"
+OPERATING_ROLES = ("admin", "operator")
 
-logger = structlog.get_logger()
+
+class Ready(msgspec.Struct, frozen=True):
+    """Where the cluster serves, which of its nodes own nothing yet, and whether they will."""
+
+    url: str
+    waiting: tuple[str, ...] = ()
+    driven: bool = True
 
 
 class Supervisor:
@@ -42,13 +57,15 @@ class Supervisor:
         self._state = state
         self._wanted = wanted
         self._dsn = dsn
-        self._cms_command = tuple(cms_command)
-        self._listed: dict[str, Listed] = {}
+        self._cms_command = cms_command
+        self._roster = Roster(state)
+        self._postgres = Standing("postgres", postgres, state.path, self._list_postgres)
+        self._kafka = Standing("kafka", kafka, state.path, self._list_kafka)
 
-    async def run(self, on_ready: Callable[[str], None]) -> None:
+    async def run(self, on_ready: Callable[[Ready], None]) -> None:
         """Until cancelled; then nothing of the cluster is left running.
 
-        `on_ready` is told the address once the cluster serves.
+        `on_ready` is told once the cluster serves.
         """
         self._state.make()
         async with sole_supervisor(self._state.lock):
@@ -56,111 +73,92 @@ class Supervisor:
             try:
                 await self._run_alone(on_ready)
             finally:
-                self._state.write_processes([])
+                self._roster.clear()
 
-    async def _run_alone(self, on_ready: Callable[[str], None]) -> None:
-        with HeldPorts() as ports:
-            kept = settled(self._state, self._wanted, ports, own_postgres=self._dsn is None)
-            async with self._postgres(kept) as (dsn, port):
-                kept = msgspec.structs.replace(kept, postgres_port=port)
-                self._state.write_kept(kept)
-                await self._keep(kept, dsn, on_ready)
+    async def _run_alone(self, on_ready: Callable[[Ready], None]) -> None:
+        desk = Desk(self._state)
+        async with contextlib.AsyncExitStack() as stack:
+            ports = stack.enter_context(HeldPorts())
+            own_postgres = self._dsn is None
+            kept = settled(self._state, self._wanted, ports, own_postgres=own_postgres)
+            self._settle_tokens(kept)
+            kept, servers = await stack.enter_async_context(self._servers(kept))
+            self._state.write_kept(kept)
+            fleet = await stack.enter_async_context(running_fleet(self._roster.enter))
+            self._keep_servers(fleet, kept)
+            staff = Staff(self._state, kept, ports, fleet, self._roster)
+            on_ready(await self._make_ready(fleet, staff, servers))
+            fleet.do(Scaling(staff, servers, desk).run(self._token(OPERATING_ROLES)))
+            await asyncio.Event().wait()
+
+    def _token(self, roles: Sequence[str]) -> str | None:
+        tokens = self._state.read_tokens()
+        return next((tokens[role] for role in roles if role in tokens), None)
+
+    def _settle_tokens(self, kept: Kept) -> None:
+        if not kept.tokens:
+            return
+        make_tokens(self._state.tokens)
+        if kept.node_ports and NODE_ROLE not in self._state.read_tokens():
+            raise LocalServerError(
+                f"{self._state.tokens} has no token for the role {NODE_ROLE}, which nodes need: "
+                "add one, or move the file away to have all of them made."
+            )
 
     @contextlib.asynccontextmanager
-    async def _postgres(self, kept: Kept) -> AsyncIterator[tuple[str, int | None]]:
-        """Its address, and its port where it is ours."""
-        if self._dsn is not None:
-            yield self._dsn, None
+    async def _servers(self, kept: Kept) -> AsyncIterator[tuple[Kept, Servers]]:
+        """Those that are ours, with their ports kept."""
+        async with contextlib.AsyncExitStack() as stack:
+            bootstrap, dsn = None, self._dsn
+            if dsn is None:
+                server = await stack.enter_async_context(self._postgres.running(kept.postgres_port))
+                dsn, kept = server.dsn, msgspec.structs.replace(kept, postgres_port=server.port)
+            if kept.fanout is Fanout.KAFKA:
+                broker = await stack.enter_async_context(self._kafka.running(kept.kafka_port))
+                kept = msgspec.structs.replace(kept, kafka_port=broker.port)
+                bootstrap = broker.bootstrap
+            yield kept, Servers(dsn=dsn, kafka=bootstrap)
+
+    def _keep_servers(self, fleet: Fleet, kept: Kept) -> None:
+        if kept.own_postgres and kept.postgres_port is not None:
+            fleet.do(self._postgres.keep(kept.postgres_port))
+        if kept.fanout is Fanout.KAFKA and kept.kafka_port is not None:
+            fleet.do(self._kafka.keep(kept.kafka_port))
+
+    async def _make_ready(self, fleet: Fleet, staff: Staff, servers: Servers) -> Ready:
+        """First the CMS, then the nodes: they have nobody to ask before the cluster is founded."""
+        kept = staff.kept
+        fleet.start(cms_recipes(self._state, kept, servers, self._cms_command))
+        cms = list(kept.cms_urls.values())
+        await wait_until("/healthz", cms, give_up=fleet.give_up)
+        async with founder(kept.url, self._token([FOUNDING_ROLE])) as client:
+            await found(client, kept)
+            staff.keep(msgspec.structs.replace(kept, founded=True))
+            await wait_until("/readyz", [*cms, kept.url], give_up=fleet.give_up)
+            await agree(client, member_names(kept.cms_urls), actor=ACTOR)
+            await self._dismiss_left(client, staff)
+            staff.begin_driver()
+            await staff.start_nodes(servers)
+            nodes = staff.kept.node_urls
+            waiting = await take_first_tokens(client, nodes.values(), actor=ACTOR)
+        await staff.driver_ready()
+        names = tuple(name for name, url in nodes.items() if url in waiting)
+        return Ready(kept.url, names, kept.driver)
+
+    async def _dismiss_left(self, client: Client, staff: Staff) -> None:
+        """Those who left while nobody was there to stop them; started, they would come back."""
+        if not staff.kept.node_ports:
             return
-        try:
-            server = await postgres.start(self._state.path, kept.postgres_port)
-            self._list_postgres(server)
-            yield server.dsn, server.port
-        finally:
-            await postgres.stop(self._state.path)
-
-    async def _keep(self, kept: Kept, dsn: str, on_ready: Callable[[str], None]) -> None:
-        url = f"http://{ADDRESS}:{kept.port}"
-        children = [
-            Child(self._recipe(kept, number, dsn), self._list_cms(number, port))
-            for number, port in enumerate(kept.own_ports, start=1)
-        ]
-        failure: LocalServerError | None = None
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(child.keep()) for child in children]
-            if kept.postgres_port is not None:
-                tasks.append(group.create_task(self._keep_postgres(kept.postgres_port)))
-            try:
-                await self._make_ready(kept, url, children)
-                on_ready(url)
-                await asyncio.Event().wait()
-            except LocalServerError as error:
-                failure = error
-            finally:
-                for task in tasks:
-                    task.cancel()
-        if failure is not None:
-            raise failure
-
-    async def _make_ready(self, kept: Kept, url: str, children: Sequence[Child]) -> None:
-        def give_up() -> str | None:
-            for child in children:
-                if child.restarts.in_a_row >= DEATHS_MAX:
-                    return f"{child.name} dies as it starts, see {child.log}: {child.last_words()}"
-            return None
-
-        own_urls = [f"http://{ADDRESS}:{port}" for port in kept.own_ports]
-        await wait_until("/healthz", own_urls, give_up=give_up)
-        await found(url, self._state.read_tokens().get("admin"), kept)
-        self._state.write_kept(msgspec.structs.replace(kept, founded=True))
-        await wait_until("/readyz", [*own_urls, url], give_up=give_up)
-
-    async def _keep_postgres(self, port: int) -> None:
-        """Postgres is nobody's child: it may be older than this supervisor."""
-        restarts = Restarts()
-        while True:
-            await asyncio.sleep(POSTGRES_POLL_INTERVAL_S)
-            if postgres.find(self._state.path) is not None:
-                continue
-            restarts = restarts.after(0.0)
-            logger.warning("postgres is gone", restart_in_s=restarts.pause_s)
-            await asyncio.sleep(restarts.pause_s)
-            try:
-                self._list_postgres(await postgres.start(self._state.path, port))
-            except LocalServerError as error:
-                logger.warning("postgres does not start", fault=str(error))
-            else:
-                restarts = Restarts()
-
-    def _recipe(self, kept: Kept, number: int, dsn: str) -> Recipe:
-        name = f"cms-{number}"
-        environment = {
-            MARK: str(self._state.path),
-            "RINGLOG_NAME": name,
-            "RINGLOG_POSTGRES_DSN": dsn,
-            "RINGLOG_LISTEN": f"{ADDRESS}:{kept.port}",
-            "RINGLOG_OWN_LISTEN": f"{ADDRESS}:{kept.own_ports[number - 1]}",
-        }
-        if self._state.tokens.exists():
-            environment["RINGLOG_TOKENS_FILE"] = str(self._state.tokens)
-        return Recipe(
-            name=name,
-            command=self._cms_command,
-            environment=environment,
-            log=self._state.log_of(name),
-        )
+        for action in departed(await look(client), staff.kept.node_urls):
+            await staff.dismiss(action.name, action.label)
+            if self._wanted.nodes is None:
+                staff.want(min(staff.kept.size, len(staff.kept.node_ports)))
 
     def _list_postgres(self, server: postgres.Server) -> None:
         # Without the password: the list may be read by anybody.
         url = f"postgresql://{ADDRESS}:{server.port}/{postgres.DATABASE}"
-        self._list(Listed(name="postgres", role=Role.POSTGRES, pid=server.pid, url=url))
+        self._roster.enter(Listed(name="postgres", role=Role.POSTGRES, pid=server.pid, url=url))
 
-    def _list_cms(self, number: int, port: int) -> Callable[[int], None]:
-        name, url = f"cms-{number}", f"http://{ADDRESS}:{port}"
-        return lambda pid: self._list(Listed(name=name, role=Role.CMS, pid=pid, url=url))
-
-    def _list(self, process: Listed) -> None:
-        """A process that died stays in the list until its successor takes its place."""
-        logger.info("process started", name=process.name, pid=process.pid)
-        self._listed[process.name] = process
-        self._state.write_processes(list(self._listed.values()))
+    def _list_kafka(self, server: kafka.Server) -> None:
+        url = server.bootstrap
+        self._roster.enter(Listed(name="kafka", role=Role.KAFKA, pid=server.pid, url=url))

@@ -165,7 +165,7 @@ async def test_a_plan_commits_nothing():
         assert (delta["left"], delta["right"]) == ("0", "100")
         assert (delta["before"], delta["after"]) == ([1], [2])
         assert plan["locks"][0]["sequence"] == 6
-        assert (plan["rows"], plan["bytes"], plan["barrier"]) == (None, None, None)
+        assert (plan["rows"], plan["bytes"], plan["barrier"]["groups"]) == (None, None, [])
         assert client.engine.applied.metadata.epoch == 5
         wanted["transformation"]["node"] = 3
         _, plan = await client.post("/v1/plan", wanted)

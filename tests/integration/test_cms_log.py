@@ -14,7 +14,7 @@ import pytest
 from encoding.images import encode_image
 from log.chain import seal_payload
 from log.replay import replay
-from services.cms.limits import HttpLimits
+from services.http.limits import HttpLimits
 from snapshots.store import Snapshot
 from tests.integration.test_cms_serving import QUICK, served
 

@@ -16,16 +16,22 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from client.answers import Rejected
+from client.client import Client as NodeClient
+from client.errors import RequestError
 from log.batch import Stamp
 from log.memory import MemoryLog
 from log.queue import OverloadedError
 from log.sequencer import OutcomeUnknownError, StoppedError
 from log.store import StoreUnavailableError
+from metadata.directory import NodeId
 from services.cms.engine import running
-from services.cms.http import Address, serve
-from services.cms.limits import HttpLimits
-from services.cms.roles import Role, Tokens, TokensError
+from services.cms.http import serve
+from services.http.limits import HttpLimits
+from services.http.roles import Role, Tokens, TokensError
+from services.http.serving import Address
 from snapshots.memory import MemorySnapshots
+from transformations.directory import Startup
 
 FOUNDING = {"kind": "Initialize", "name": "test"}
 QUICK = HttpLimits(slice_s=0.05, bookmark_interval_s=0.1, body_bytes_max=1024 * 1024)
@@ -125,11 +131,42 @@ async def test_each_kind_needs_its_role(kind, fields, least):
     async with served(tokens=Tokens(SECRETS), founded=False) as client:
         for role in Role:
             body = commit_body(kind, **fields)
-            status, answer = await client.post("/v1/commit", body, **bearer(role))
+            headers = {**bearer(role), "Ringlog-Node": "9"}
+            status, answer = await client.post("/v1/commit", body, **headers)
             if role < least:
                 assert (status, answer["code"]) == (403, "forbidden"), role
             else:
                 assert (status, answer["code"]) == (409, "not_initialized"), role
+
+
+async def test_a_node_says_which_it_is_and_commits_for_no_other():
+    async with served(tokens=Tokens(SECRETS), founded=False) as client:
+        startup = {"node": 9, "addresses": {"a": "b:1"}, "version": "1"}
+        for named, expected in (("9", 409), ("8", 403), (None, 403), ("nine", 400)):
+            headers = {} if named is None else {"Ringlog-Node": named}
+            body = commit_body("Startup", **startup)
+            both = {"commits": [commit_body("StartJoin", sequence=1), body]}
+            status, problem = await client.post("/v1/commit", body, **bearer(Role.NODE), **headers)
+            assert status == expected
+            if expected != 409:
+                assert problem["field"] == "Ringlog-Node"
+                status, _ = await client.post(
+                    "/v1/commit/batch", both, **bearer(Role.NODE), **headers
+                )
+                assert status == expected
+
+
+async def test_the_client_sends_as_a_node():
+    async with served(tokens=Tokens(SECRETS), founded=False) as client:
+        url = str(client.session._base_url)
+        startup = Startup(node=NodeId(9), addresses={"a": "b:1"}, version="1")
+        async with NodeClient(url, SECRETS[Role.NODE]) as node:
+            with pytest.raises(RequestError, match="Ringlog-Node"):
+                await node.commit(startup)
+            node.send_as(9)
+            refused = await node.commit(startup)
+            assert isinstance(refused, Rejected)
+            assert refused.code == "not_initialized"
 
 
 async def test_a_viewer_commits_not_even_nothing():

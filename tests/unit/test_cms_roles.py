@@ -6,8 +6,19 @@ import json
 
 import pytest
 
-from services.cms.roles import NEEDED, Role, TokensError, check_open, load_tokens
+from metadata.directory import Directory, Location, Node, NodeId
+from metadata.locks import SequenceId
+from metadata.tokens import Token
+from services.cms.rights import NEEDED, Committer, check_may_commit, committer
+from services.http.problems import ProblemError
+from services.http.roles import Role, TokensError, check_open, load_tokens
+from transformations.cms import AdvanceCmsReconfiguration
+from transformations.directory import Register, Startup, Unregister
+from transformations.join import PrepareJoin, StartJoin
 from transformations.kinds import KINDS
+from transformations.leave import PrepareLeave
+from transformations.move import PrepareMove
+from transformations.replace import PrepareReplace
 
 
 def test_every_kind_needs_a_role_that_may_commit():
@@ -18,7 +29,8 @@ def test_every_kind_needs_a_role_that_may_commit():
 def test_only_an_admin_may_do_what_cannot_be_undone():
     admin = {kind.__name__ for kind, role in NEEDED.items() if role is Role.ADMIN}
     unsafe = {name for name in KINDS if name.startswith("Unsafe") or "Cms" in name}
-    assert admin == unsafe | {"ForceSnapshot", "Assassinate"}
+    # To advance a reconfiguration is a step like others, which a driver takes.
+    assert admin == (unsafe | {"ForceSnapshot", "Assassinate"}) - {"AdvanceCmsReconfiguration"}
 
 
 def test_tokens_come_from_a_file(tmp_path):
@@ -62,3 +74,67 @@ def test_this_machine_may_go_without_tokens(host):
 def test_others_may_not(host):
     with pytest.raises(TokensError):
         check_open(host)
+
+
+ADDRESSES = {"native": "h:1"}
+DIRECTORY = Directory().with_node(
+    Node(
+        id=NodeId(4),
+        host_id="four",
+        addresses=ADDRESSES,
+        location=Location("d", "r"),
+        version="1",
+    )
+)
+OWN = [
+    Startup(node=NodeId(4), addresses=ADDRESSES, version="1"),
+    Unregister(node=NodeId(4)),
+    PrepareJoin(node=NodeId(4), tokens=(Token(1),)),
+    PrepareLeave(node=NodeId(4)),
+    PrepareMove(node=NodeId(4), tokens=(Token(1),)),
+    PrepareReplace(node=NodeId(4), replaced=NodeId(5)),
+]
+
+
+def register(host_id):
+    return Register(host_id=host_id, addresses=ADDRESSES, datacenter="d", rack="r", version="1")
+
+
+@pytest.mark.parametrize("transformation", OWN, ids=lambda item: type(item).__name__)
+def test_a_node_commits_what_concerns_itself(transformation):
+    check_may_commit(Committer(Role.NODE, NodeId(4)), transformation, DIRECTORY, None)
+    for other in (None, NodeId(5)):
+        with pytest.raises(ProblemError) as refused:
+            check_may_commit(Committer(Role.NODE, other), transformation, DIRECTORY, 7)
+        problem = refused.value.problem
+        assert (problem.code, problem.field, problem.index) == ("forbidden", "Ringlog-Node", 7)
+    check_may_commit(Committer(Role.OPERATOR), transformation, DIRECTORY, None)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [StartJoin(sequence=SequenceId(9)), AdvanceCmsReconfiguration(sequence=SequenceId(9), step=0)],
+    ids=lambda item: type(item).__name__,
+)
+def test_a_driver_commits_steps_of_any_sequence(step):
+    for node in (None, NodeId(4)):
+        check_may_commit(Committer(Role.NODE, node), step, DIRECTORY, None)
+
+
+def test_a_node_registers_before_it_has_a_number():
+    check_may_commit(Committer(Role.NODE), register("new"), DIRECTORY, None)
+    check_may_commit(Committer(Role.NODE, NodeId(4)), register("four"), DIRECTORY, None)
+    for named, host_id in ((4, "new"), (9, "four")):
+        with pytest.raises(ProblemError, match="Register"):
+            check_may_commit(
+                Committer(Role.NODE, NodeId(named)), register(host_id), DIRECTORY, None
+            )
+
+
+def test_the_header_counts_for_the_role_node_alone():
+    assert committer(Role.NODE, "17") == Committer(Role.NODE, NodeId(17))
+    assert committer(Role.NODE, None) == Committer(Role.NODE)
+    assert committer(Role.ADMIN, "17") == Committer(Role.ADMIN)
+    for wrong in ("", "0", "-1", "x", "1.0", "٣", "9" * 40):
+        with pytest.raises(ProblemError, match="number"):
+            committer(Role.NODE, wrong)

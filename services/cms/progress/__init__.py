@@ -1,0 +1,1 @@
+"""What is being done about sequences, for people who wait for them."""

@@ -1,0 +1,64 @@
+"""Progress over HTTP: taking in what drivers tell."""
+
+from __future__ import annotations
+
+import msgspec
+from aiohttp import web
+
+from metadata.locks import SequenceId
+from services.cms.api import Api
+from services.cms.progress.store import Kept
+from services.http.api import Call
+from services.http.bodies import Nothing
+from services.http.limits import HttpLimits
+from services.http.problems import Code, ProblemError, malformed
+from services.http.progress import PROGRESS_BYTES_MAX, Driven, Moved, Progress, ProgressAnswer
+from services.http.reading import read_json
+
+RATE_ROWS_MIN = 1_000
+"""With fewer, a movement takes as long as its preparations."""
+
+_LIMITS = HttpLimits(body_bytes_max=PROGRESS_BYTES_MAX)
+_decode = msgspec.json.Decoder(Progress).decode
+_encode = msgspec.json.Encoder().encode
+
+
+async def progress(api: Api, call: Call[Nothing]) -> web.StreamResponse:
+    """What a driver does. Of sequences that are over nothing is kept."""
+    body = await read_json(_LIMITS, call.request)
+    if len(body) > PROGRESS_BYTES_MAX:
+        raise ProblemError(
+            Code.TOO_LARGE, f"Progress has at most {PROGRESS_BYTES_MAX} bytes.", field="sequences"
+        )
+    try:
+        given = _decode(body)
+    except (ValueError, RecursionError) as error:
+        raise malformed(error) from error
+    driven = {SequenceId(item.sequence): item for item in given.sequences}
+    # A driver may have heard of a sequence, or of its end, before this process has.
+    metadata = (await api.engine.latest()).metadata
+    in_progress = metadata.sequences.in_progress
+    kept = [
+        _kept(given.driver, driven[sequence])
+        for sequence in sorted(driven)
+        if sequence in in_progress
+    ]
+    store = api.engine.reporting.stores.progress
+    await store.keep(kept)
+    await store.forget_others(list(in_progress), up_to=metadata.epoch)
+    return await api.json(call.request, ProgressAnswer(len(kept)), Cache_Control="no-store")
+
+
+def _kept(driver: str, driven: Driven) -> Kept:
+    return Kept(
+        sequence=SequenceId(driven.sequence),
+        driver=driver,
+        driven=_encode(driven),
+        rows_per_s=_rate(driven.moved),
+    )
+
+
+def _rate(moved: Moved | None) -> float | None:
+    if moved is None or moved.rows_done < RATE_ROWS_MIN:
+        return None
+    return moved.rows_per_s or None

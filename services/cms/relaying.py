@@ -1,0 +1,66 @@
+"""Publishing the log to Kafka, by the CMS that sequences."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import structlog
+
+from log.backoff import Delay
+from log.entry import SealedEntry
+from log.fanout import Hooks, Outbox, Relay
+from log.kafka import KafkaPublisher
+from log.postgres import PostgresLog
+from log.postgres_positions import PostgresPositions
+from log.postgres_sessions import Sessions
+from metadata.epoch import Epoch
+
+logger = structlog.get_logger()
+
+
+class WhileSequencing:
+    """An outbox that is empty for everybody but the CMS that sequences.
+
+    All are woken by the same append; if each published it, the topic would hold everything as
+    often as there are processes. Whoever takes over finds what is due at its next look.
+    """
+
+    def __init__(self, log: Outbox, is_sequencing: Callable[[], bool]) -> None:
+        self._log = log
+        self._is_sequencing = is_sequencing
+
+    async def read_after(
+        self, epoch: Epoch, *, entries_max: int, bytes_max: int
+    ) -> Sequence[SealedEntry]:
+        if not self._is_sequencing():
+            return ()
+        return await self._log.read_after(epoch, entries_max=entries_max, bytes_max=bytes_max)
+
+
+@asynccontextmanager
+async def relay_to(
+    bootstrap: str,
+    topic: str,
+    sessions: Sessions,
+    *,
+    is_sequencing: Callable[[], bool],
+    on_published: Callable[[Epoch], None],
+) -> AsyncIterator[Relay]:
+    """A relay to run; its connections end with the block."""
+    publisher = KafkaPublisher(bootstrap, topic=topic, on_skipped=_skipped)
+    hooks = Hooks(on_published=on_published, on_delayed=_delayed)
+    outbox = WhileSequencing(PostgresLog(sessions), is_sequencing)
+    try:
+        yield Relay(outbox, publisher, PostgresPositions(sessions, topic), hooks)
+    finally:
+        await publisher.close()
+
+
+def _delayed(delay: Delay) -> None:
+    if delay.failures == 1:
+        logger.warning("fanout_delayed", error=repr(delay.error))
+
+
+def _skipped(epoch: Epoch, size_bytes: int) -> None:
+    logger.warning("fanout_skipped", epoch=epoch, size_bytes=size_bytes)

@@ -1,0 +1,1 @@
+"""The driver: takes sequences to their end."""

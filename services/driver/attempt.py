@@ -1,0 +1,129 @@
+"""One try at copying what a sequence gains. Whatever an earlier one has published is used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from metadata.cluster import ClusterMetadata
+from metadata.directory import NodeId
+from metadata.sequences import Sequence
+from movement import manifests
+from movement.batches import Batch, batches, expected
+from movement.manifests import Manifest, ManifestError
+from movement.receipts import Copied, Proof, proofs
+from movement.spark import SparkError
+from movement.transfers import Gained, gained_by
+from sequences.ports import WorkError
+from services.driver.copying import Copying, Place, Tools
+from services.driver.flushing import Flushed, flushed_sources
+from services.driver.progress import Meter
+from services.driver.together import all_of
+from store.failures import StoreError
+
+BATCHES_AT_ONCE_MAX = 2
+
+
+def tag_of(sequence: Sequence) -> str:
+    return f"sequence-{sequence.id}"
+
+
+class Attempt:
+    """What it stages is seen by nobody before its manifest is published and imported."""
+
+    def __init__(
+        self, tools: Tools, metadata: ClusterMetadata, sequence: Sequence, meter: Meter
+    ) -> None:
+        self._tools = tools
+        self._metadata = metadata
+        self._sequence = sequence
+        self._meter = meter
+        self._unique = uuid4().hex
+        self._turns = asyncio.Semaphore(BATCHES_AT_ONCE_MAX)
+
+    async def run(self) -> list[Proof]:
+        gained = gained_by(self._metadata, self._sequence)
+        wanted = batches(gained)
+        if not wanted:
+            return []
+        stagings = await self._stagings({batch.target for batch in wanted})
+        copyings = {batch: self._copying(batch, stagings[batch.target]) for batch in wanted}
+        found = {batch: await self._found(batch, copyings[batch], gained) for batch in wanted}
+        flushed = await self._flushed(gained, [batch for batch in wanted if found[batch] is None])
+        self._meter.say("copying")
+        copied = await all_of(
+            self._landed(batch, copyings[batch], found[batch], flushed) for batch in wanted
+        )
+        return proofs(copied)
+
+    async def _stagings(self, targets: Iterable[NodeId]) -> dict[NodeId, str]:
+        session = self._sequence.session
+        assert session is not None, self._sequence.id
+        listed = sorted(targets)
+        found = await all_of(self._tools.nodes.staging(node, session) for node in listed)
+        return dict(zip(listed, found, strict=True))
+
+    def _copying(self, batch: Batch, staging: str) -> Copying:
+        assert self._sequence.session is not None, self._sequence.id
+        name = batch.name_in(self._sequence.id, self._sequence.due.value)
+        place = Place(
+            name=name,
+            session=self._sequence.session,
+            staging=staging,
+            folder=f"{staging}/{self._unique}/{name}",
+            unique=self._unique,
+            tag=tag_of(self._sequence),
+        )
+        return Copying(self._tools, batch, place, self._meter)
+
+    async def _found(self, batch: Batch, copying: Copying, gained: list[Gained]) -> Manifest | None:
+        """What an earlier attempt has published, if it is still whole."""
+        with told(batch):
+            manifest = await copying.found()
+            if manifest is None:
+                return None
+            changes = {item.change.range: item.change for item in _of(gained, [batch])}
+            if not manifests.suits(manifest, changes, self._sequence) or not (
+                await copying.is_whole(manifest)
+            ):
+                await copying.withdraw()
+                return None
+        rows = sum(item.figures.rows for item in manifest.figures)
+        size_bytes = sum(item.size_bytes for item in manifest.files)
+        self._meter.find_done(manifest.name, rows, size_bytes)
+        return manifest
+
+    async def _flushed(self, gained: list[Gained], missing: list[Batch]) -> Flushed:
+        if not missing:
+            return Flushed()
+        self._meter.say("flushing")
+        wanted = _of(gained, missing)
+        flushed = await flushed_sources(self._tools.nodes, self._sequence, wanted)
+        for batch in missing:
+            name = batch.name_in(self._sequence.id, self._sequence.due.value)
+            self._meter.expect(name, *expected(flushed.readings(batch)))
+        return flushed
+
+    async def _landed(
+        self, batch: Batch, copying: Copying, found: Manifest | None, flushed: Flushed
+    ) -> Copied:
+        async with self._turns:
+            with told(batch):
+                manifest = found or await copying.published(flushed)
+                return await copying.landed(manifest)
+
+
+@contextmanager
+def told(batch: Batch) -> Iterator[None]:
+    """Every failure becomes one that says what it was about."""
+    try:
+        yield
+    except (WorkError, SparkError, ManifestError, StoreError, OSError) as error:
+        raise WorkError(f"{batch}: {error}") from error
+
+
+def _of(gained: Iterable[Gained], wanted: Iterable[Batch]) -> list[Gained]:
+    keys = {(batch.table.id, batch.target, span) for batch in wanted for span in batch.ranges}
+    return [item for item in gained if (item.table.id, item.target, item.change.range) in keys]

@@ -1,0 +1,1 @@
+"""What the services share of HTTP: routing, problems, roles, log pages."""

@@ -1,0 +1,69 @@
+"""What a driver tells the CMS about the sequences that it drives; both sides import it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from metadata.directory import KnownNode
+from metadata.limits import ID_MAX, TEXT_MAX, Count, Label
+from services.http.bodies import EpochField
+
+PROGRESS_PATH = "/internal/v1/progress"
+PROGRESS_EVERY_S = 1.0
+SEQUENCES_MAX = 1000
+GROUPS_MAX = 1000
+NODES_MAX = 1000
+PROGRESS_BYTES_MAX = 1024 * 1024
+
+Seconds = Annotated[float, Meta(ge=0, le=ID_MAX)]
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of the barrier that is short of nodes; with `all_of` nobody may be missing."""
+
+    group: Annotated[tuple[KnownNode, ...], Meta(max_length=NODES_MAX)]
+    needed: Count
+    missing: Annotated[tuple[KnownNode, ...], Meta(max_length=NODES_MAX)]
+    all_of: bool = False
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far a movement is; `left_s` is None while nobody can tell."""
+
+    phase: Label
+    rows_done: Count
+    rows_total: Count
+    bytes_done: Count
+    bytes_total: Count
+    rows_per_s: Seconds = 0.0
+    left_s: Seconds | None = None
+
+
+class Driven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is being done about one sequence: `doing` is waiting, moving, committing, cleaning or
+    stuck, `for_s` since when, `detail` why it does not go on."""
+
+    sequence: EpochField
+    step: Label
+    doing: Label
+    for_s: Seconds
+    detail: Annotated[str, Meta(max_length=TEXT_MAX)] = ""
+    failures: Count = 0
+    waiting: Annotated[tuple[Waiting, ...], Meta(max_length=GROUPS_MAX)] = ()
+    moved: Moved | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that one driver drives, whenever it changes and once a second."""
+
+    driver: Label
+    sequences: Annotated[tuple[Driven, ...], Meta(max_length=SEQUENCES_MAX)]
+
+
+class ProgressAnswer(msgspec.Struct, frozen=True):
+    """How many of them are in progress by the metadata of the CMS."""
+
+    known: int

@@ -1,0 +1,101 @@
+"""The log as server-sent events: entries as they come, bookmarks while there are none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Generic
+
+from aiohttp import web
+
+from log.chain import Tip
+from log.store import StoreUnavailableError
+from metadata.epoch import Epoch
+from metadata.limits import ID_MAX
+from services.http.api import Api, Call, M, R
+from services.http.bodies import Follow
+from services.http.logs import check_lineage, page_after
+from services.http.problems import Code, ProblemError
+
+_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
+_ENTRIES_AT_ONCE_MAX = 100
+_DIGITS_MAX = 16
+
+
+async def log_stream(api: Api[R, M], call: Call[Follow]) -> web.StreamResponse:
+    """Go on behind `after`, or behind the event that the client saw last.
+
+    A stream ends when the service stops or the log does not answer; clients come back with the
+    id of the last event and miss nothing.
+    """
+    resumed = call.request.headers.get("Last-Event-ID")
+    after = resumed_after(call)
+    tip = (await api.engine.latest()).tip
+    await check_lineage(api, after, call.query.hash if resumed is None else None, tip)
+    await page_after(api, after, tip, 1)
+    with api.following():
+        response = web.StreamResponse(headers=_HEADERS)
+        await response.prepare(call.request)
+        try:
+            await _Stream(api, response, after).run()
+            await response.write_eof()
+        except (ConnectionError, StoreUnavailableError):
+            # The client is gone, or has to ask again.
+            response.force_close()
+    return response
+
+
+def resumed_after(call: Call[Follow]) -> Epoch:
+    resumed = call.request.headers.get("Last-Event-ID")
+    return call.query.after if resumed is None else _epoch_of(resumed)
+
+
+class _Stream(Generic[R, M]):
+    def __init__(self, api: Api[R, M], response: web.StreamResponse, after: Epoch) -> None:
+        self._api = api
+        self._response = response
+        self._after = after
+
+    async def run(self) -> None:
+        api = self._api
+        await self._bookmark()
+        while not api.stopping.is_set():
+            if await self._send_entries():
+                continue
+            await api.wait_beyond(self._after, api.limits.bookmark_interval_s)
+            if api.engine.applied.metadata.epoch <= self._after:
+                await self._bookmark()
+
+    async def _send_entries(self) -> bool:
+        tip: Tip = self._api.engine.applied.tip
+        if tip.epoch <= self._after:
+            return False
+        entries = await page_after(self._api, self._after, tip, _ENTRIES_AT_ONCE_MAX)
+        texts = ((sealed.epoch, self._api.texts.of(sealed)) for sealed in entries)
+        events = [b"event: entry\nid: %d\ndata: %b\n\n" % pair for pair in texts]
+        # Waits while the client is slow, so that nothing piles up here.
+        await self._response.write(b"".join(events))
+        self._after = entries[-1].epoch
+        await asyncio.sleep(0)
+        return True
+
+    async def _bookmark(self) -> None:
+        """The client has everything up to here, although nothing came."""
+        epoch = self._after
+        await self._response.write(
+            b'event: bookmark\nid: %d\ndata: {"epoch":%d}\n\n' % (epoch, epoch)
+        )
+
+
+def _epoch_of(text: str) -> Epoch:
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+        raise ProblemError(
+            Code.MALFORMED, "The id of the last event is not an epoch.", field="Last-Event-ID"
+        )
+    epoch = int(text)
+    if epoch > ID_MAX:
+        raise ProblemError(Code.MALFORMED, f"Epochs end at {ID_MAX}.", field="Last-Event-ID")
+    return Epoch(epoch)

@@ -1,0 +1,244 @@
+"""Writes and reads of rows on behalf of clients, at the consistency they ask for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from metadata.cluster import ClusterMetadata
+from metadata.epoch import EMPTY, Epoch
+from metadata.limits import ID_MAX
+from metadata.replicas import Consistency
+from metadata.schema import Table
+from services.http.data_messages import ReplicaKey
+from services.http.problems import Code, Problem, ProblemError, problem
+from services.node.data.failures import as_problem
+from services.node.data.fitness import Fitness, check_member
+from services.node.data.rounds import Rounds
+from services.node.data.tables import TableName, View, viewed
+from services.node.data.tallies import ReadTally, WriteTally
+from services.node.data.timestamps import Timestamps
+from services.node.engine import NodeEngine
+from store.failures import InvalidRowError
+from store.keys import key_of
+from store.rows import Row, row_of, tombstone_of
+
+ATTEMPTS_MAX = 6
+DEADLINE_S = 10.0
+"""No attempt is begun after it but a last one."""
+CATCH_UP_TIMEOUT_S = 2.0
+REPAIR_TIMEOUT_S = 1.0
+
+
+class Put(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client wants of one row: these columns, or None to delete it."""
+
+    key: str
+    columns: Mapping[str, Any] | None
+    timestamp: int | None = None
+
+
+class Written(msgspec.Struct, frozen=True):
+    """`epoch` is that of the metadata by which the acknowledgements were enough."""
+
+    row: Row
+    table: Table
+    epoch: Epoch
+
+
+class Found(msgspec.Struct, frozen=True):
+    row: Row | None
+    table: Table
+    epoch: Epoch
+
+
+class _Write(msgspec.Struct):
+    """One row on its way. Its timestamp is given once, on arrival, not per attempt."""
+
+    place: int
+    put: Put
+    timestamp: int
+
+    def row(self, view: View) -> Row:
+        partitioner = view.metadata.cluster.partitioner
+        if self.put.columns is None:
+            return tombstone_of(view.table, partitioner, self.put.key, timestamp=self.timestamp)
+        return row_of(
+            view.table,
+            partitioner,
+            self.put.key,
+            columns=self.put.columns,
+            timestamp=self.timestamp,
+        )
+
+
+class Coordinator:
+    """Decides by its own metadata: taken once per attempt, and looked at again at the end."""
+
+    def __init__(
+        self, engine: NodeEngine, rounds: Rounds, fitness: Fitness, timestamps: Timestamps
+    ) -> None:
+        self._engine = engine
+        self._rounds = rounds
+        self._fitness = fitness
+        self._timestamps = timestamps
+        self._clock = engine.following.clock
+
+    async def write(
+        self, name: TableName, puts: Sequence[Put], consistency: Consistency
+    ) -> list[Written | Problem]:
+        """One outcome per row, in order."""
+        outcomes: dict[int, Written | Problem] = {}
+        left = [
+            _Write(
+                place, put, self._timestamps.following() if put.timestamp is None else put.timestamp
+            )
+            for place, put in enumerate(puts)
+        ]
+        deadline_s = self._clock() + DEADLINE_S
+        for attempt in range(ATTEMPTS_MAX):
+            is_last = attempt == ATTEMPTS_MAX - 1 or self._clock() > deadline_s
+            view = self._view(name)
+            rows = _made(view, left, outcomes)
+            left = [write for write in left if write.place not in outcomes]
+            tallies = [WriteTally(view.replicas(row.token), consistency) for row in rows]
+            await self._rounds.write(view, rows, tallies)
+            behind = EMPTY
+            for write, row, tally in zip(left, rows, tallies, strict=True):
+                found = self._outcome(view, write, row, tally)
+                if found is not None:
+                    outcomes[write.place] = found
+                elif is_last:
+                    outcomes[write.place] = _short(tally, view.metadata.epoch)
+                behind = max(behind, tally.shortage.behind)
+            left = [write for write in left if write.place not in outcomes]
+            if not left:
+                break
+            await self._catch_up(behind)
+        return [outcomes[place] for place in range(len(puts))]
+
+    async def read(self, name: TableName, raw_key: str, consistency: Consistency) -> Found:
+        deadline_s = self._clock() + DEADLINE_S
+        for _ in range(ATTEMPTS_MAX):
+            view = self._view(name)
+            try:
+                key = key_of(view.table, view.metadata.cluster.partitioner, raw_key)
+            except InvalidRowError as error:
+                raise as_problem(error) from error
+            tally = ReadTally(view.replicas(key.token), consistency)
+            await self._rounds.read(view, ReplicaKey(token=key.token, key=key.text), tally)
+            now = self._engine.applied.metadata
+            if tally.is_met and tally.is_met_by(view.replicas_in(now, key.token)):
+                if consistency is not Consistency.ONE:
+                    await self._repair(view, tally)
+                return Found(tally.newest, view.table, now.epoch)
+            is_same = view.replicas_in(now, key.token) == tally.replicas
+            if (is_same and not tally.shortage.behind) or self._clock() > deadline_s:
+                break
+            await self._catch_up(tally.shortage.behind)
+        raise ProblemError(
+            Code.UNAVAILABLE_REPLICAS,
+            f"Not enough replicas answered for {consistency}. {tally.shortage.told()}",
+            epoch=view.metadata.epoch,
+        )
+
+    def _view(self, name: TableName) -> View:
+        self._fitness.check()
+        metadata = self._engine.applied.metadata
+        assert self._engine.node is not None
+        check_member(metadata, self._engine.node)
+        return viewed(metadata, name)
+
+    def _outcome(
+        self, view: View, write: _Write, row: Row, tally: WriteTally
+    ) -> Written | Problem | None:
+        """None to try again."""
+        now = self._engine.applied.metadata
+        if tally.held_us is not None and write.put.timestamp is None:
+            # Somebody else's clock is ahead. A write that would stay hidden was not made.
+            write.timestamp = self._timestamps.following(tally.held_us)
+            return None if write.timestamp <= ID_MAX else _unbeatable(now)
+        if tally.is_met and tally.is_met_by(view.replicas_in(now, row.token)):
+            return Written(row, view.table, now.epoch)
+        if tally.shortage.behind or view.replicas_in(now, row.token) != tally.replicas:
+            return None
+        return _short(tally, now.epoch)
+
+    async def _catch_up(self, epoch: Epoch) -> None:
+        """Up to whoever said that this node is behind; not reaching it costs an attempt."""
+        await self._engine.catch_up(epoch, CATCH_UP_TIMEOUT_S)
+
+    async def _repair(self, view: View, tally: ReadTally) -> None:
+        """Let a quorum of the owners of now have what is about to be answered.
+
+        Otherwise a row that only some have could be seen by this read and not by the next one.
+        It keeps its timestamp. What cannot be repaired in time stays as it was: nothing that was
+        acknowledged depends on it.
+        """
+        row, holders = tally.newest, tally.holders
+        if row is None or len(holders) == len(tally.rows):
+            return
+        now = self._engine.applied.metadata
+        replicas = view.replicas_in(now, row.token)
+        if replicas is None:
+            return
+        wanted = WriteTally(replicas, Consistency.QUORUM)
+        for node in holders:
+            wanted.acknowledge(node)
+        try:
+            async with asyncio.timeout(REPAIR_TIMEOUT_S):
+                await self._rounds.write(View(now, view.table), [row], [wanted], but=holders)
+        except TimeoutError:
+            return
+
+
+def _made(
+    view: View, writes: Sequence[_Write], outcomes: dict[int, Written | Problem]
+) -> list[Row]:
+    """The rows; one that does not fit the table has its outcome."""
+    rows: dict[str, Row] = {}
+    for write in writes:
+        try:
+            row = write.row(view)
+        except InvalidRowError as error:
+            found = as_problem(error).problem
+            outcomes[write.place] = msgspec.structs.replace(found, epoch=view.metadata.epoch)
+            continue
+        if row.key in rows:
+            outcomes[write.place] = problem(
+                Code.MALFORMED,
+                "The key is that of another row before it.",
+                field="key",
+                epoch=view.metadata.epoch,
+            )
+        else:
+            rows[row.key] = row
+    return list(rows.values())
+
+
+def _short(tally: WriteTally, epoch: Epoch) -> Problem:
+    told = tally.shortage.told()
+    if tally.may_be_written:
+        return problem(
+            Code.WRITE_UNKNOWN,
+            f"Too few replicas acknowledged the write, and some may have it. {told}",
+            remedy="send it again; with the same timestamp it stays the same write",
+            epoch=epoch,
+        )
+    return problem(
+        Code.UNAVAILABLE_REPLICAS,
+        f"Too few replicas can be reached, and none has the write. {told}",
+        epoch=epoch,
+    )
+
+
+def _unbeatable(metadata: ClusterMetadata) -> Problem:
+    return problem(
+        Code.NEWER_HELD,
+        f"The row has the timestamp {ID_MAX}, which no later write can have.",
+        field="timestamp",
+        epoch=metadata.epoch,
+    )

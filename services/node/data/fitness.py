@@ -1,0 +1,138 @@
+"""Whether a node may serve data: not while rows that it acknowledged may be missing."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import msgspec
+import structlog
+
+from metadata.cluster import ClusterMetadata
+from metadata.directory import NodeId, NodeState
+from metadata.epoch import Epoch
+from metadata.tokens import Range
+from services.http.problems import Code, ProblemError
+from services.node.data.ownership import owned_ranges
+from services.node.engine import NodeEngine
+from store.database import Database
+from store.ranges import coalesced, without
+
+logger = structlog.get_logger()
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS node_fitness (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    restored_at INTEGER NOT NULL,
+    set_back INTEGER NOT NULL,
+    repaired BLOB NOT NULL
+);
+"""
+
+
+class _Doubt(msgspec.Struct, frozen=True):
+    """On disk from the start until the CMS has said that nothing is missing, or it is repaired."""
+
+    restored_at: Epoch
+    set_back: bool
+    repaired: tuple[Range, ...]
+
+
+class Fitness:
+    """A node restored from an old copy has forgotten rows that it acknowledged.
+
+    Only the CMS knows how far the node had been, and it says so once; hence the doubt is on disk
+    before the first report, and a start that died in between asks again.
+    """
+
+    def __init__(self, database: Database, engine: NodeEngine) -> None:
+        self._database = database
+        self._engine = engine
+        self._doubt: _Doubt | None = None
+
+    async def begin(self) -> None:
+        """Before the first report."""
+        found = await self._database.read(_read)
+        if found is None:
+            found = _Doubt(self._engine.restored_at, set_back=False, repaired=())
+            await self._keep(found)
+        self._doubt = found
+        self._engine.restored_at = min(found.restored_at, self._engine.restored_at)
+        if found.set_back:
+            self._engine.was_set_back = True
+
+    async def settle(self) -> None:
+        """After a report was answered."""
+        if self._doubt is None or self._doubt.set_back or self._engine.was_set_back is None:
+            return
+        if self._engine.was_set_back:
+            await self._keep(msgspec.structs.replace(self._doubt, set_back=True))
+        else:
+            await self._keep(None)
+
+    def check(self) -> None:
+        """Raise while this node serves no data."""
+        self._engine.check_trusted()
+        if self._doubt is not None:
+            raise _doubtful(self._doubt)
+        if self._engine.node is None:
+            raise ProblemError(Code.UNAVAILABLE, "The cluster does not know this node yet.")
+
+    async def repaired(self, ranges: tuple[Range, ...]) -> bool:
+        """Whether the node may serve, now that these ranges are whole again."""
+        if self._doubt is None or not self._doubt.set_back:
+            return self._doubt is None
+        whole = coalesced((*self._doubt.repaired, *ranges))
+        node = self._engine.node
+        assert node is not None
+        owned = owned_ranges(self._engine.applied.metadata, node)
+        is_whole = not without(owned, whole)
+        await self._keep(None if is_whole else msgspec.structs.replace(self._doubt, repaired=whole))
+        if is_whole:
+            self._engine.was_set_back = False
+            logger.info("repaired", epoch=self._engine.applied.metadata.epoch)
+        return is_whole
+
+    async def _keep(self, doubt: _Doubt | None) -> None:
+        await self._database.write(lambda connection: _write(connection, doubt))
+        self._doubt = doubt
+
+
+def check_member(metadata: ClusterMetadata, node: NodeId) -> None:
+    """A node that leaves serves until its sequence is retired, then stops."""
+    found = metadata.directory.nodes.get(node)
+    is_gone = found is None or found.state is NodeState.LEFT
+    if is_gone and metadata.sequences.of_node(node) is None:
+        raise ProblemError(
+            Code.UNAVAILABLE,
+            f"Node {node} has left the cluster: ask another node.",
+            epoch=metadata.epoch,
+        )
+
+
+def _doubtful(doubt: _Doubt) -> ProblemError:
+    if doubt.set_back:
+        return ProblemError(
+            Code.NEEDS_REPAIR,
+            f"This node was set back to epoch {doubt.restored_at}, so rows may be missing: "
+            "repair its ranges, or replace it.",
+        )
+    return ProblemError(
+        Code.UNAVAILABLE,
+        "This node has just started and waits for a CMS to confirm that it was not set back.",
+    )
+
+
+def _read(connection: sqlite3.Connection) -> _Doubt | None:
+    query = "SELECT restored_at, set_back, repaired FROM node_fitness"
+    row = connection.execute(query).fetchone()
+    if row is None:
+        return None
+    repaired = msgspec.json.decode(row[2], type=tuple[Range, ...])
+    return _Doubt(Epoch(row[0]), set_back=bool(row[1]), repaired=repaired)
+
+
+def _write(connection: sqlite3.Connection, doubt: _Doubt | None) -> None:
+    connection.execute("DELETE FROM node_fitness")
+    if doubt is not None:
+        row = (doubt.restored_at, doubt.set_back, msgspec.json.encode(doubt.repaired))
+        connection.execute("INSERT INTO node_fitness VALUES (1, ?, ?, ?)", row)

@@ -1,0 +1,94 @@
+"""The roads by which entries reach a node, and who its neighbours are."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import structlog
+
+from client.following import Following
+from client.standing import Standing
+from log.backoff import Delay
+from log.follower import Fault
+from log.kafka_consumer import consume
+from log.listeners import Change, Listener
+from log.messages import TOPIC
+from log.notify import listen
+from log.sequencer import BEYOND_ALL
+from metadata.cluster import ClusterMetadata
+from metadata.directory import NodeId, NodeState
+from metadata.epoch import Epoch
+from services.node.metrics import NodeMetrics
+from services.settings import NodeSettings
+
+logger = structlog.get_logger()
+
+ADDRESS_NAME = "http"
+"""Under which name the directory keeps where a node's HTTP is."""
+
+
+def fan_out(settings: NodeSettings, following: Following) -> Iterator[Coroutine[Any, Any, None]]:
+    """What has to run so that entries come without asking."""
+    if settings.kafka is not None:
+        topic = settings.topic or TOPIC
+        yield consume(settings.kafka, following.hear, topic=topic, on_delayed=_kafka_away)
+    if settings.dsn is not None:
+        yield listen(settings.dsn, lambda tip: _heard_of(following, tip))
+
+
+def neighbours(metadata: ClusterMetadata, own: NodeId | None) -> dict[NodeId, str]:
+    """The other nodes, and where they answer."""
+    return {
+        node.id: f"http://{node.addresses[ADDRESS_NAME]}"
+        for node in metadata.directory.nodes.values()
+        if node.id != own and node.state is not NodeState.LEFT and ADDRESS_NAME in node.addresses
+    }
+
+
+def cms_urls(metadata: ClusterMetadata) -> list[str]:
+    """Where the address book in the metadata says that CMS processes answer."""
+    return [member.url for _, member in sorted(metadata.cms.members.items())]
+
+
+class NodeNotices:
+    """One line in the log for each turn that the following takes."""
+
+    def __init__(self, metrics: NodeMetrics) -> None:
+        self._metrics = metrics
+
+    def stands(self, standing: Standing) -> None:
+        level = logger.info if standing.is_trusted else logger.error
+        level("standing", state=standing.state.value, detail=standing.detail)
+
+    def jumped(self, before: Epoch, to: Epoch) -> None:
+        self._metrics.jumps += 1
+        logger.info("jumped", epoch=to, before=before)
+
+    def disbelieved(self, fault: Fault) -> None:
+        logger.warning("disbelieved", fault=fault.value)
+
+    def listener_failed(self, listener: Listener, error: Exception) -> None:
+        self._metrics.listener_failures += 1
+        logger.error("listener_failed", listener=repr(listener), error=repr(error))
+
+
+def log_change(change: Change) -> None:
+    changed = sorted(change.components)
+    logger.info("applied", epoch=change.metadata.epoch, changed=changed, jump=change.is_jump)
+
+
+def report_damage(epoch: Epoch, fault: str) -> None:
+    """Something of the node's own copy cannot be used; the log has it."""
+    logger.error("copy_damaged", epoch=epoch, fault=fault)
+
+
+def _heard_of(following: Following, tip: Epoch) -> None:
+    # Now and then `listen` only says that it is there; the follower looks by itself.
+    if tip != BEYOND_ALL:
+        following.hear_of(tip)
+
+
+def _kafka_away(delay: Delay) -> None:
+    if delay.failures == 1:
+        logger.warning("kafka_away", error=repr(delay.error))

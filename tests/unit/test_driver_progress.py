@@ -1,0 +1,82 @@
+"""How far a movement is: in rows, in bytes, and how long it will take."""
+
+from __future__ import annotations
+
+from metadata.locks import SequenceId
+from services.driver.progress import Meters
+
+FIRST = SequenceId(12)
+
+
+class Clock:
+    def __init__(self):
+        self.now_s = 100.0
+
+    def __call__(self):
+        return self.now_s
+
+
+def begun():
+    clock = Clock()
+    meters = Meters(clock)
+    return clock, meters, meters.begin(FIRST)
+
+
+def test_nothing_is_told_of_what_does_not_run():
+    _, meters, _ = begun()
+
+    assert meters.moved(SequenceId(13)) is None
+    meters.end(FIRST)
+    meters.end(FIRST)
+    assert meters.moved(FIRST) is None
+
+
+def test_rows_and_bytes_grow_with_the_share_that_is_done():
+    _, meters, meter = begun()
+    meter.expect("a", 1000, 5000)
+    meter.expect("b", 500, 500)
+    meter.say("copying")
+
+    meter.advance("a", 0.5)
+
+    found = meters.moved(FIRST)
+    assert (found.rows_done, found.rows_total) == (500, 1500)
+    assert (found.bytes_done, found.bytes_total) == (2500, 5500)
+    assert found.phase == "copying"
+
+
+def test_the_time_that_is_left_follows_from_the_rate():
+    clock, meters, meter = begun()
+    meter.expect("a", 1000, 5000)
+    assert meters.moved(FIRST).left_s is None
+
+    clock.now_s += 10
+    meter.advance("a", 0.25)
+
+    found = meters.moved(FIRST)
+    assert found.rows_per_s == 25.0
+    assert found.left_s == 30.0
+
+
+def test_a_share_never_shrinks_or_exceeds_the_whole():
+    _, meters, meter = begun()
+    meter.expect("a", 100, 100)
+
+    for share in (0.6, 0.2, 7.0):
+        meter.advance("a", share)
+
+    assert meters.moved(FIRST).rows_done == 100
+
+
+def test_what_was_found_done_does_not_count_for_the_rate():
+    clock, meters, meter = begun()
+    meter.find_done("old", 900, 900)
+    meter.expect("new", 100, 100)
+    clock.now_s += 5
+    meter.advance("new", 0.5)
+
+    found = meters.moved(FIRST)
+
+    assert (found.rows_done, found.rows_total) == (950, 1000)
+    assert found.rows_per_s == 10.0
+    assert found.left_s == 5.0
