@@ -1,200 +1,113 @@
-"""A printed story: a cluster is founded, nodes join, one is refused, one turns back."""
+"""What ringlog does, shown on a real cluster in a few minutes: it changes, dies and is checked."""
 
 from __future__ import annotations
 
 import asyncio
-from uuid import UUID
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
-from encoding.entries import Entry, EntryId
-from log.chain import seal
-from log.memory import MemoryLog
-from log.replay import NOTHING_APPLIED, Applied, replay
-from log.store import Appended
-from metadata.allocation import allocate
-from metadata.cluster import ClusterMetadata
-from metadata.directory import NodeId
-from metadata.locks import SequenceId
-from metadata.placements import Group
-from metadata.schema import Simple
-from metadata.tokens import MINIMUM, Range, Token
-from transformations.directory import Register
-from transformations.ending import CancelSequence, RetireSequence
-from transformations.initialize import Initialize
-from transformations.join import FinishJoin, MidJoin, PrepareJoin, StartJoin, UnsafeJoin
-from transformations.kinds import AnyTransformation, execute, kind_of
-from transformations.outcome import Rejected, Result
-from transformations.schema import CreateKeyspace
+from client.errors import ClientError
+from ringlog.commands.options import DEFAULT_STATE_DIR
+from ringlog.demo_acts import Demo
+from ringlog.demo_cluster import running_cluster
+from ringlog.demo_show import Show, console
+from ringlog.demo_summary import summarise, tabulate
+from services.duties import first_of
+from services.local.failure import LocalServerError
+from services.local.kafka_ivy import java
+from services.local.kafka_jars import jars
+from services.local.state import Fanout
+from store.failures import StoreError
 
-DATACENTER = "dc1"
-MICROSECONDS_PER_ENTRY = 1_000_000
-ENTRIES_MAX = 10_000
-BYTES_MAX = 1 << 30
+ROWS = 200_000
+ROWS_QUICK = 5_000
+ROWS_LEAST = 1_000
+INTERRUPTED = 130
 
 
-class Story:
-    """Commits to a log in memory and tells what happened."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._log = MemoryLog()
-        self._applied = NOTHING_APPLIED
-
-    @property
-    def metadata(self) -> ClusterMetadata:
-        return self._applied.metadata
-
-    def say(self, text: str) -> None:
-        self._console.print(f"\n[bold]{text}[/bold]")
-
-    async def commit(self, transformation: AnyTransformation, *, why: str = "") -> Result | None:
-        """Decide and append; None if it was refused."""
-        outcome = execute(transformation, self.metadata)
-        kind = kind_of(transformation)
-        if isinstance(outcome, Rejected):
-            self._console.print(
-                f"  [red]refused[/red]  {kind}: {outcome.detail}\n"
-                f"           code {outcome.reason}; {outcome.remedy}"
-            )
-            return None
-        after = outcome.after
-        entry = Entry(
-            cluster=after.cluster.id,
-            epoch=after.epoch,
-            entry_id=EntryId(UUID(int=after.epoch)),
-            transformation=transformation,
-            result=outcome.result,
-            digest=after.digest,
-            actor="demo",
-            reason=why or None,
-            committed_at=after.epoch * MICROSECONDS_PER_ENTRY,
-            committed_by="demo",
-        )
-        sealed = seal(entry, self._applied.hash)
-        appended = await self._log.append([sealed], onto=self._applied.tip)
-        assert isinstance(appended, Appended), appended
-        self._applied = Applied(after, sealed.hash)
-        self._console.print(
-            f"  [green]epoch {after.epoch:2}[/green] {kind:15} digest {after.digest.hex()[:12]}…"
-        )
-        return outcome.result
-
-    def draw(self) -> None:
-        """The placements at this epoch, one line a range."""
-        sequences = self.metadata.sequences.in_progress.values()
-        for key, placement in self.metadata.placements.items():
-            steps = ", ".join(f"{item.kind} {item.id} after {item.last}" for item in sequences)
-            table = Table(title=f"epoch {self.metadata.epoch}, {key}{steps and f', {steps}'}")
-            for title in ("range", "readers", "writers", "last change"):
-                table.add_column(title)
-            pairs = zip(placement.read_groups(), placement.write_groups(), strict=True)
-            for (span, readers), (_, writers) in pairs:
-                moving = "[yellow]" if readers.owners != writers.owners else ""
-                changed = f"reads {readers.epoch}, writes {writers.epoch}"
-                table.add_row(_range(span), _names(readers), f"{moving}{_names(writers)}", changed)
-            self._console.print(table)
-
-    async def verify(self) -> None:
-        entries = await self._log.read_after(
-            NOTHING_APPLIED.tip.epoch, entries_max=ENTRIES_MAX, bytes_max=BYTES_MAX
-        )
-        again = replay(entries)
-        assert again.metadata.digest == self.metadata.digest
-        self._console.print(
-            f"  {len(entries)} entries, {sum(len(item.payload) for item in entries)} bytes: chain, "
-            f"outcomes and digests hold\n  digest {again.metadata.digest.hex()}"
-        )
+async def demonstrate(show: Show, parent: Path, rows: int, *, with_kafka: bool) -> bool:
+    """Whether everything held."""
+    began_s = time.monotonic()
+    _check_java()
+    fanout = await _fanout(show) if with_kafka else Fanout.NOTIFY
+    show.section("A cluster is founded")
+    show.say(f"Starting Postgres, a CMS, four nodes and a driver; entries spread by {fanout} …")
+    async with running_cluster(parent, fanout) as cluster:
+        demo = Demo(show, cluster, rows)
+        await demo.play()
+        found = await demo.prove()
+    tabulate(show, found)
+    show.say("Everything is stopped, and its folder is gone.")
+    seconds = time.monotonic() - began_s
+    summarise(show, found, demo.counts, loaded=rows, seconds=seconds)
+    return found.have_held
 
 
-def _range(span: Range) -> str:
-    return f"({_short(span.left)}, {_short(span.right)}]"
+def _check_java() -> None:
+    try:
+        java()
+    except LocalServerError:
+        raise LocalServerError(
+            "Spark, which moves the rows, needs a Java runtime: install Java 17 or later (on "
+            "Debian and Ubuntu: openjdk-17-jre-headless), or let JAVA_HOME name one."
+        ) from None
 
 
-def _short(token: Token) -> str:
-    """A token as a percentage of the ring: easier on the eye than nineteen digits."""
-    return "min" if token == MINIMUM else f"{(token - MINIMUM) / 2**64:.0%}"
+async def _fanout(show: Show) -> Fanout:
+    try:
+        await jars()
+    except LocalServerError as error:
+        show.say(f"Without Kafka: {error} Postgres NOTIFY does it instead.", style="yellow")
+        return Fanout.NOTIFY
+    return Fanout.KAFKA
 
 
-def _names(group: Group) -> str:
-    return " ".join(f"n{node}" for node in group.owners)
+async def _until_told(show: Show, parent: Path, rows: int, *, with_kafka: bool) -> int:
+    """As `demonstrate`, but Ctrl-C ends it in order, and a second one does not hurry it."""
+    work = asyncio.ensure_future(demonstrate(show, parent, rows, with_kafka=with_kafka))
+    told: list[int] = []
+
+    def stop(number: int) -> None:
+        if not told:
+            show.say("\nStopping everything …")
+            work.cancel()
+        told.append(number)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return 0 if await work else 1
+    except asyncio.CancelledError:
+        return INTERRUPTED
 
 
-def tokens_for(metadata: ClusterMetadata, rack: str) -> tuple[Token, ...]:
-    ring = {node: metadata.ring.tokens_of(node) for node in metadata.ring.by_node}
-    racks = {node: place.rack for node, place in metadata.locations().items()}
-    return allocate(ring, racks, rack=rack, factor=2, count=1)
-
-
-async def found(story: Story) -> None:
-    story.say("A cluster is founded, and three nodes take their first tokens at once.")
-    await story.commit(
-        Initialize(name="demo", cluster=str(UUID(int=1))), why="to show how it works"
-    )
-    await story.commit(CreateKeyspace(name="shop", replication=Simple(2)))
-    for number in range(1, 7):
-        await story.commit(
-            Register(
-                host_id=f"host-{number}",
-                addresses={"native": f"10.0.0.{number}:9042"},
-                datacenter=DATACENTER,
-                rack=f"r{number}",
-                version="1.0",
-            )
-        )
-    for number in range(1, 4):
-        tokens = tokens_for(story.metadata, f"r{number}")
-        await story.commit(UnsafeJoin(node=NodeId(number), tokens=tokens))
-    story.draw()
-
-
-async def join(story: Story) -> None:
-    story.say("Node 4 joins step by step: it writes before it reads, and reads move in one epoch.")
-    sequence = await prepare(story, NodeId(4))
-    story.draw()
-    for step in (StartJoin, MidJoin, FinishJoin):
-        await story.commit(step(sequence=sequence))
-        story.draw()
-    await story.commit(RetireSequence(sequence=sequence))
-
-
-async def overlap_and_cancel(story: Story) -> None:
-    story.say("Nodes 5 and 6 want to join where their ranges overlap. The second is told why not.")
-    sequence = await prepare(story, NodeId(5))
-    near = Token(story.metadata.sequences.in_progress[sequence].tokens[0] + 1)
-    await story.commit(PrepareJoin(node=NodeId(6), tokens=(near,)))
-    story.say(
-        "Node 5 gets as far as reading, then turns back. The added writers stay until RETIRE."
-    )
-    await story.commit(StartJoin(sequence=sequence))
-    await story.commit(MidJoin(sequence=sequence))
-    await story.commit(CancelSequence(sequence=sequence), why="the disk is smaller than thought")
-    story.draw()
-    await story.commit(RetireSequence(sequence=sequence))
-    story.draw()
-
-
-async def prepare(story: Story, node: NodeId) -> SequenceId:
-    tokens = tokens_for(story.metadata, f"r{node}")
-    result = await story.commit(PrepareJoin(node=node, tokens=tokens))
-    assert result is not None, node
-    assert result.sequence is not None, node
-    return SequenceId(result.sequence)
-
-
-async def tell(console: Console) -> None:
-    story = Story(console)
-    await found(story)
-    await join(story)
-    await overlap_and_cancel(story)
-    story.say("The whole log, replayed from nothing:")
-    await story.verify()
-
-
-def main() -> None:
-    asyncio.run(tell(Console()))
+def main(
+    rows: Annotated[int, typer.Option(min=ROWS_LEAST, help="How many to load.")] = ROWS,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help=f"Load only {ROWS_QUICK} rows.")] = False,
+    no_kafka: Annotated[
+        bool, typer.Option("--no-kafka", help="Spread entries by Postgres NOTIFY.")
+    ] = False,
+    state_dir: Annotated[
+        Path, typer.Option(help="Where the demo makes a folder of its own, and removes it.")
+    ] = DEFAULT_STATE_DIR,
+) -> None:
+    """Found a cluster, change it under load, kill parts of it, and check every row at the end."""
+    wanted = ROWS_QUICK if quick else rows
+    show = Show(console())
+    try:
+        status = asyncio.run(_until_told(show, state_dir, wanted, with_kafka=not no_kafka))
+    except* (LocalServerError, ClientError, StoreError, TimeoutError) as group:
+        said = str(first_of(group)) or "Something did not happen in time."
+        sys.exit(f"demo: {said}")
+    raise typer.Exit(status)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

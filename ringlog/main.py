@@ -10,10 +10,25 @@ from typing import Annotated
 
 import typer
 
+from ringlog.commands.audit import audit
+from ringlog.commands.cancel import cancel, resume
+from ringlog.commands.changes import join, leave, move, replace
 from ringlog.commands.cms import cms
 from ringlog.commands.commit import commit
+from ringlog.commands.diff import diff
+from ringlog.commands.driver import driver
 from ringlog.commands.log import log
+from ringlog.commands.node import node
+from ringlog.commands.nodes import nodes
+from ringlog.commands.owners import owners
+from ringlog.commands.plan import plan
+from ringlog.commands.rows import get, put
+from ringlog.commands.scale import scale
+from ringlog.commands.schema import schema
+from ringlog.commands.sequences import sequences
+from ringlog.commands.shell import shell
 from ringlog.commands.show import show
+from ringlog.commands.snapshot import snapshot
 from ringlog.commands.status import status
 from ringlog.commands.up import down, up
 
@@ -48,8 +63,14 @@ def command(
     assert not version, "answered by its callback, before the command itself"
 
 
-for verb in (up, down, cms, status, commit, log, show):
+for verb in (
+    *(up, down, scale, cms, node, driver, status, nodes, commit, log, show),
+    *(join, leave, move, replace, cancel, resume, sequences),
+    *(put, get, owners, diff, shell),
+):
     app.command()(verb)
+for group in (plan, schema, snapshot, audit):
+    app.add_typer(group)
 
 
 def main() -> None:

@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
+from ringlog.commands.becoming import become
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.options import JsonOption
+from ringlog.commands.process_options import (
+    KafkaOption,
+    KafkaTopicOption,
+    LogDsnOption,
+    NameOption,
+    OwnListenOption,
+    SharedListenOption,
+    TokensFileOption,
+)
 
 
-def cms(
+def cms(  # noqa: PLR0913 one parameter per setting
     *,
-    dsn: Annotated[
-        str | None,
-        typer.Option(
-            "--postgres-dsn",
-            envvar="RINGLOG_POSTGRES_DSN",
-            help="The Postgres that keeps the log; the variable keeps a password out of sight.",
-            show_default=False,
-        ),
-    ] = None,
-    listen: Annotated[
-        str,
-        typer.Option(envvar="RINGLOG_LISTEN", help="HOST:PORT, shared with other CMS processes."),
-    ] = "127.0.0.1:7400",
-    own_listen: Annotated[
-        str,
-        typer.Option(envvar="RINGLOG_OWN_LISTEN", help="HOST:PORT of this process alone."),
-    ] = "127.0.0.1:7401",
-    name: Annotated[
-        str, typer.Option(envvar="RINGLOG_NAME", help="Its name in entries and logs.")
-    ] = "cms-1",
-    tokens: Annotated[
-        Path | None,
-        typer.Option(
-            "--tokens-file",
-            envvar="RINGLOG_TOKENS_FILE",
-            help="A token per role, as JSON.",
-            show_default=False,
-        ),
-    ] = None,
+    dsn: LogDsnOption = None,
+    listen: SharedListenOption = "127.0.0.1:7400",
+    own_listen: OwnListenOption = "127.0.0.1:7401",
+    name: NameOption = "cms-1",
+    kafka: KafkaOption = None,
+    topic: KafkaTopicOption = None,
+    tokens: TokensFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run one CMS process until SIGTERM; it logs JSON lines, with or without --json.
@@ -54,17 +37,13 @@ def cms(
             "A CMS needs a Postgres: set RINGLOG_POSTGRES_DSN, or run all with `ringlog up`.",
             Exit.WRONG_USE,
         )
-    import os
-    import sys
-
-    settings = {
-        "RINGLOG_POSTGRES_DSN": dsn,
-        "RINGLOG_LISTEN": listen,
-        "RINGLOG_OWN_LISTEN": own_listen,
-        "RINGLOG_NAME": name,
+    given = {
+        "POSTGRES_DSN": dsn,
+        "LISTEN": listen,
+        "OWN_LISTEN": own_listen,
+        "NAME": name,
+        "KAFKA": kafka,
+        "KAFKA_TOPIC": topic,
+        "TOKENS_FILE": None if tokens is None else str(tokens.absolute()),
     }
-    if tokens is not None:
-        settings["RINGLOG_TOKENS_FILE"] = str(tokens.absolute())
-    command = [sys.executable, "-m", "services.cms"]
-    # In place of this process, so that whoever started it signals the CMS itself.
-    os.execve(sys.executable, command, {**os.environ, **settings})  # noqa: S606 ours
+    become("services.cms", given)

@@ -57,13 +57,13 @@ def commit(  # noqa: PLR0913 one parameter per option
 
         outcome = client.commit(proposed, entry_id=entry_id, actor=actor, reason=reason)
     if isinstance(outcome, Committed):
-        _say_committed(outcome, str(proposed["kind"]), as_json=as_json)
+        say_committed(outcome, str(proposed["kind"]), as_json=as_json)
         return
-    _say_rejected(outcome, as_json=as_json)
+    say_rejected(outcome, as_json=as_json)
     raise typer.Exit(Exit.REFUSED)
 
 
-def _say_committed(outcome: Committed, kind: str, *, as_json: bool) -> None:
+def say_committed(outcome: Committed, kind: str, *, as_json: bool) -> None:
     import msgspec
 
     result = msgspec.to_builtins(outcome.result)
@@ -75,7 +75,7 @@ def _say_committed(outcome: Committed, kind: str, *, as_json: bool) -> None:
     typer.echo(f"committed: {kind} at epoch {outcome.epoch}" + (f", {said}" if said else ""))
 
 
-def _say_rejected(outcome: Rejected, *, as_json: bool) -> None:
+def say_rejected(outcome: Rejected, *, as_json: bool) -> None:
     import msgspec
 
     if as_json:

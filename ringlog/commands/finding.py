@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from services.local.state import Listed, StateDir
 
 DEADLINE_S = 10.0
+ABSENT_S = 2.0
+"""How long to look for a cluster where nobody takes a connection."""
 
 
 class Found(NamedTuple):
@@ -30,7 +32,7 @@ class Found(NamedTuple):
         from client.client import Client
         from client.patience import Patience
 
-        patience = Patience(deadline_s=deadline_s)
+        patience = Patience(deadline_s=deadline_s, absent_s=ABSENT_S)
         return lambda: Client(self.urls, self.token, patience=patience)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from log.entry import SealedEntry
 
 LIMIT_MAX = 1_000
+FIELDS_SHOWN_MAX = 160
 MICROSECONDS = 1_000_000
 COLUMNS = ("epoch", "committed at", "kind", "actor", "reason", "fields")
 
@@ -50,7 +51,9 @@ def log(  # noqa: PLR0913 one parameter per option
     if as_json:
         print_json([_json(sealed) for sealed in entries])
     else:
-        print_table(COLUMNS, map(_row, entries))
+        # A plan may fill pages; --json has all of it.
+        rows = ([*row[:-1], _excerpt(short(row[-1]))] for row in map(_row, entries))
+        print_table(COLUMNS, rows)
 
 
 def _print_lines(entries: Iterable[SealedEntry], *, as_json: bool) -> None:
@@ -60,6 +63,10 @@ def _print_lines(entries: Iterable[SealedEntry], *, as_json: bool) -> None:
         else:
             epoch, moment, *rest = map(short, _row(sealed))
             typer.echo("  ".join((f"{epoch:>8}", moment, *rest)))
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= FIELDS_SHOWN_MAX else f"{text[: FIELDS_SHOWN_MAX - 1]}…"
 
 
 def _json(sealed: SealedEntry) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,6 +15,9 @@ from ringlog.commands.printing import print_json, print_table
 if TYPE_CHECKING:
     # At run time it comes when the verb runs, so that --help stays quick.
     from client.answers import Status
+
+PROBE_TIMEOUT_S = 3.0
+READY = "ready"
 
 
 def status(
@@ -33,7 +37,8 @@ def status(
         found = find(state_dir, url, token)
         with BlockingClient(found.maker()) as client:
             answer = client.status()
-    view = _view(found, answer)
+        nodes = _looked_at(found)
+    view = _view(found, answer, nodes)
     if as_json:
         print_json(view)
         return
@@ -45,16 +50,18 @@ def status(
     typer.echo(f"epoch {view['epoch']} at {view['url']}")
     columns = ("name", "role", "pid", "state", "url")
     print_table(columns, [[row[column] for column in columns] for row in view["processes"]])
+    for sentence in view["warnings"]:
+        typer.secho(sentence, fg=typer.colors.YELLOW)
 
 
-def _view(found: Found, answer: Status) -> dict[str, Any]:
+def _view(found: Found, answer: Status, nodes: Mapping[str, str]) -> dict[str, Any]:
     states = {cms.url: _state(alive=cms.alive, ready=cms.ready) for cms in answer.cms}
     processes: list[dict[str, Any]] = [
         {
             "name": process.name,
             "role": process.role.value,
             "pid": process.pid,
-            "state": states.get(process.url) or _life(process.pid),
+            "state": states.get(process.url) or nodes.get(process.url) or _life(process.pid),
             "url": process.url,
         }
         for process in found.processes
@@ -74,12 +81,62 @@ def _view(found: Found, answer: Status) -> dict[str, Any]:
         "epoch": answer.epoch,
         "cluster": cluster,
         "processes": processes,
+        "warnings": [] if not found.processes else warnings(processes),
     }
+
+
+def warnings(processes: list[dict[str, Any]]) -> list[str]:
+    """Why sequences would not come to their end on this machine."""
+    from services.local.failure import LocalServerError
+    from services.local.kafka_ivy import java
+
+    nodes = [item for item in processes if item["role"] == "node"]
+    drivers = [item for item in processes if item["role"] == "driver"]
+    if not nodes:
+        return []
+    if not drivers:
+        return ["No driver runs: sequences wait, until `ringlog up --driver` or `ringlog driver`."]
+    found = [
+        f"{item['name']} is {item['state']}: sequences wait until it is back; its log file in the "
+        "state directory says why."
+        for item in drivers
+        if item["state"] != READY
+    ]
+    try:
+        java()
+    except LocalServerError:
+        found.append("No Java is found: rows cannot be moved. Install Java 17, or set JAVA_HOME.")
+    return found
+
+
+def _looked_at(found: Found) -> dict[str, str]:
+    """How the nodes and the driver of this machine look from here, by address."""
+    import asyncio
+
+    from client.connection import Connection
+    from client.patience import ORDINARY
+
+    urls = [process.url for process in found.processes if process.role in ("node", "driver")]
+
+    async def looked() -> dict[str, str]:
+        connection = Connection(urls, token=None, cluster=None, patience=ORDINARY)
+
+        async def state(url: str) -> str:
+            alive = await connection.probe(url, "/healthz", timeout_s=PROBE_TIMEOUT_S)
+            ready = alive and await connection.probe(url, "/readyz", timeout_s=PROBE_TIMEOUT_S)
+            return _state(alive=alive, ready=ready)
+
+        try:
+            return dict(zip(urls, await asyncio.gather(*map(state, urls)), strict=True))
+        finally:
+            await connection.close()
+
+    return asyncio.run(looked()) if urls else {}
 
 
 def _state(*, alive: bool, ready: bool) -> str:
     if ready:
-        return "ready"
+        return READY
     return "not ready" if alive else "down"
 
 

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
     from services.local.settling import Wanted
     from services.local.state import StateDir
+    from services.local.supervisor import Ready
 
 CMS_MAX = 64
+NODES_MAX = 256
 PORT_MAX = 65_535
 
 
@@ -26,7 +28,7 @@ class PartitionerName(StrEnum):
     MURMUR3 = "murmur3"
 
 
-class Fanout(StrEnum):
+class FanoutName(StrEnum):
     NOTIFY = "notify"
     KAFKA = "kafka"
 
@@ -58,6 +60,45 @@ PartitionerOption = Annotated[
         show_default=False,
     ),
 ]
+NodesOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=NODES_MAX,
+        help="Nodes to run, none by default; `ringlog scale` changes it while they run.",
+        show_default=False,
+    ),
+]
+FanoutOption = Annotated[
+    FanoutName | None,
+    typer.Option(
+        help="How entries reach nodes, by default notify; kafka runs a broker as well.",
+        show_default=False,
+    ),
+]
+TokensOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--tokens/--no-tokens",
+        help="Ask everybody for a token; they are in tokens.json. Off by default.",
+        show_default=False,
+    ),
+]
+DriverOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--driver/--no-driver",
+        help="Run a driver, by whom nodes join and leave; with nodes there is one by default.",
+        show_default=False,
+    ),
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Name of the cluster, settled when it is founded; ringlog by default.",
+        show_default=False,
+    ),
+]
 DsnOption = Annotated[
     str | None,
     # Hidden: everybody sees the arguments of a process, and this one holds a password.
@@ -69,20 +110,16 @@ def up(  # noqa: PLR0913 one parameter per option
     *,
     state_dir: StateDirOption = DEFAULT_STATE_DIR,
     port: PortOption = None,
-    nodes: Annotated[
-        int, typer.Option(min=0, help="Nodes to run; this release runs none yet.")
-    ] = 0,
+    name: NameOption = None,
+    nodes: NodesOption = None,
     cms: CmsOption = None,
     partitioner: PartitionerOption = None,
-    fanout: Annotated[
-        Fanout, typer.Option(help="How entries reach followers; kafka is not built yet.")
-    ] = Fanout.NOTIFY,
+    fanout: FanoutOption = None,
+    tokens: TokensOption = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return when the cluster serves; `down` stops it.")
     ] = False,
-    no_driver: Annotated[
-        bool, typer.Option("--no-driver", help="Run no driver; without nodes none runs anyway.")
-    ] = False,
+    driver: DriverOption = None,
     dsn: DsnOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -91,19 +128,22 @@ def up(  # noqa: PLR0913 one parameter per option
     A second start in the same state directory goes on where the first stopped.
     RINGLOG_POSTGRES_DSN names a Postgres to use instead of one in the state directory.
 
-    Example: ringlog up --state-dir .state --cms 3 --detach
+    Example: ringlog up --state-dir .state --cms 2 --nodes 3 --fanout kafka --detach
     """
-    del no_driver  # without nodes there is nothing to drive
-    if nodes > 0:
-        raise end("Nodes are not built yet: start with --nodes 0.", Exit.WRONG_USE)
-    if fanout is Fanout.KAFKA:
-        raise end("Fan-out by Kafka is not built yet: use --fanout notify.", Exit.WRONG_USE)
     from metadata.partitioners import Partitioner
     from services.local.settling import Wanted
+    from services.local.state import Fanout
     from services.local.state import state_dir as state_dir_at
 
     wanted = Wanted(
-        port=port, cms=cms, partitioner=None if partitioner is None else Partitioner(partitioner)
+        port=port,
+        cms=cms,
+        partitioner=None if partitioner is None else Partitioner(partitioner),
+        name=name,
+        nodes=nodes,
+        fanout=None if fanout is None else Fanout(fanout),
+        tokens=tokens,
+        driver=driver,
     )
     state = state_dir_at(state_dir)
     with sentences():
@@ -137,8 +177,8 @@ def _start(
     from services.local.lifecycle import log_to, start_detached, supervise
     from services.local.supervision import AlreadyRunningError
 
-    def say_ready(url: str) -> None:
-        _say(url, state, "ready", as_json=as_json)
+    def say_ready(ready: Ready) -> None:
+        _say(ready, state, "ready", as_json=as_json)
 
     try:
         if detach:
@@ -156,24 +196,31 @@ def _say_running(state: StateDir, wanted: Wanted, *, as_json: bool) -> None:
     import asyncio
 
     from services.local.founding import wait_until
-    from services.local.settling import differs
+    from services.local.settling import NODES_OPTION, differs
+    from services.local.supervisor import Ready
 
     kept = state.read_kept()
     if kept is None:
         raise end("The cluster is just being started: try again.", Exit.REFUSED)
     if (option := differs(kept, wanted)) is not None:
+        remedy = "stop it with `ringlog down` first"
+        if option == NODES_OPTION:
+            remedy = "change that with `ringlog scale`"
         raise end(
-            f"The cluster in {state.path} is running with another {option}: stop it with "
-            "`ringlog down` first.",
+            f"The cluster in {state.path} is running with another {option}: {remedy}.",
             Exit.REFUSED,
         )
-    url = f"http://127.0.0.1:{kept.port}"
-    asyncio.run(wait_until("/readyz", [url], give_up=lambda: None))
-    _say(url, state, "running already", as_json=as_json)
+    asyncio.run(wait_until("/readyz", [kept.url], give_up=lambda: None))
+    _say(Ready(kept.url), state, "running already", as_json=as_json)
 
 
-def _say(url: str, state: StateDir, what: str, *, as_json: bool) -> None:
+def _say(ready: Ready, state: StateDir, what: str, *, as_json: bool) -> None:
     if as_json:
-        print_json({"url": url, "state_dir": str(state.path), "status": what})
-    else:
-        typer.echo(f"{what}: {url}")
+        said = {"url": ready.url, "state_dir": str(state.path), "status": what}
+        print_json({**said, "waiting": list(ready.waiting)})
+        return
+    typer.echo(f"{what}: {ready.url}")
+    if ready.waiting:
+        joining = "joining now; `ringlog sequences --watch` shows how far they are."
+        registered = "registered, owning nothing: joining takes a driver, so start with --driver."
+        typer.echo(f"{', '.join(ready.waiting)}: {joining if ready.driven else registered}")

@@ -196,8 +196,11 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(cms_count):
-    """Everything is ready when the block begins, and gone when it has ended."""
+async def cluster(cms_count, more=None):
+    """Everything is ready when the block begins, and gone when it has ended.
+
+    `more` is what the CMS processes are told besides.
+    """
     async with AsyncExitStack() as stack:
         ports = stack.enter_context(HeldPorts())
         folder = stack.enter_context(server_folder())
@@ -211,6 +214,7 @@ async def cluster(cms_count):
                 "RINGLOG_LISTEN": shared,
                 "RINGLOG_OWN_LISTEN": own,
                 "RINGLOG_NAME": name,
+                **(more or {}),
             }
             members.append(Cms(name, folder, environment, f"http://{own}"))
         for cms in members:

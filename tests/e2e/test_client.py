@@ -13,7 +13,8 @@ import pytest_asyncio
 import ringlog
 from client.answers import Committed, Rejected
 from client.client import Client
-from client.errors import DivergedError
+from client.errors import DivergedError, UnreachableError
+from client.patience import Patience
 from client.proposals import Proposal, new_entry_id
 from log.replay import apply, replay
 from metadata.tokens import Token
@@ -34,7 +35,7 @@ pytestmark = [
     ),
 ]
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "connect.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -162,11 +163,51 @@ async def test_owners_and_differences_are_answered(client):
     assert (await client.component("directory", at=before))["nodes"] == []
 
 
-async def test_the_example_runs(urls, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", [str(EXAMPLE), urls[0]])
-    await asyncio.to_thread(runpy.run_path, str(EXAMPLE), run_name="__main__")
+async def run_example(monkeypatch, name, *arguments):
+    path = str(EXAMPLES / name)
+    monkeypatch.setattr(sys, "argv", [path, *arguments])
+    await asyncio.to_thread(runpy.run_path, path, run_name="__main__")
+
+
+async def test_the_example_of_connecting_runs(urls, capsys, monkeypatch):
+    await run_example(monkeypatch, "connect.py", urls[0])
 
     assert "committed at epoch" in capsys.readouterr().out
+
+
+async def test_the_example_of_following_runs(urls, client, capsys, monkeypatch):
+    """It sees what is there at first as one change, and then what is committed meanwhile."""
+    before = (await client.status()).epoch
+    example = asyncio.create_task(run_example(monkeypatch, "follow.py", urls[0], str(before + 1)))
+    shown = ""
+    async with asyncio.timeout(30):
+        while f"epoch {before}:" not in shown:
+            await asyncio.sleep(0.02)
+            shown += capsys.readouterr().out
+    await client.commit(SetExtension(name="followed", value="yes"))
+    await example
+
+    shown += capsys.readouterr().out
+    assert f"epoch {before + 1}: extensions" in shown
+    assert f"nodes at epoch {before + 1}" in shown
+
+
+async def test_a_follower_with_a_directory_starts_without_a_cms(urls, client, tmp_path):
+    await client.commit(SetExtension(name="kept", value="1"))
+    tip = (await client.status()).epoch
+    async with ringlog.follow(urls, directory=tmp_path) as cluster:
+        assert await cluster.reached(tip, timeout_s=30.0)
+        digest = cluster.metadata.digest
+
+    async with ringlog.follow("http://127.0.0.1:1", directory=tmp_path) as cluster:
+        assert cluster.metadata.digest == digest
+        assert cluster.standing.is_trusted
+
+
+async def test_following_what_is_not_there_says_so(urls):
+    with pytest.raises(UnreachableError):
+        async with ringlog.follow("http://127.0.0.1:1", patience=Patience(deadline_s=0.2)):
+            pass
 
 
 async def test_the_synchronous_face_gives_the_same_answers(urls, client):

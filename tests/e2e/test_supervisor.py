@@ -41,7 +41,7 @@ async def running(state, *, cms=1, command=STAND_IN, wanted=None):
         await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             await task
-        yield await ready
+        yield (await ready).url
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -159,3 +159,12 @@ async def test_the_partitioner_of_a_cluster_does_not_change(state):
     with pytest.raises(LocalServerError, match="xxhash64, which cannot change"):
         async with running(state, wanted=Wanted(partitioner=Partitioner.MURMUR3)):
             pass
+
+
+async def test_nodes_without_a_token_of_their_own_are_not_even_started(state):
+    state.make()
+    state.tokens.write_text('{"admin": "a-secret"}')
+    with pytest.raises(LocalServerError, match="no token for the role node"):
+        async with running(state, wanted=Wanted(port=0, nodes=1)):
+            pass
+    assert state.read_processes() == []

@@ -2,95 +2,27 @@
 
 import asyncio
 import importlib.util
-import json
 import os
 import signal
-import subprocess
-import sys
-import tempfile
-import time
-from pathlib import Path
 
 import pytest
 
 from client.client import Client
 from client.errors import RequestError
 from services.local.marked import marked
-from services.local.postmaster import processes
 from services.local.supervision import supervisor_of
+from tests.e2e.place import COMMAND_TIMEOUT_S, a_place, eventually
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("services.cms.__main__") is None,
     reason="services/cms/__main__.py is missing: there is no CMS process to run",
 )
 
-COMMAND = (sys.executable, "-c", "from ringlog.main import main; main()")
-COMMAND_TIMEOUT_S = 100.0
-BACK_TIMEOUT_S = 20.0
-
-
-class Place:
-    """A state directory, and the command run against it."""
-
-    def __init__(self, folder):
-        self.path = folder / "state"
-        self.environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("RINGLOG_")
-        }
-
-    def run(self, *words, code=0):
-        finished = subprocess.run(
-            (*COMMAND, *words, "--state-dir", str(self.path)),
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_TIMEOUT_S,
-            env=self.environment,
-            check=False,
-        )
-        assert finished.returncode == code, (words, finished.stdout, finished.stderr)
-        return finished
-
-    def json(self, *words, code=0):
-        return json.loads(self.run(*words, "--json", code=code).stdout)
-
-    def start(self, *words):
-        """The command in the foreground."""
-        return subprocess.Popen(
-            (*COMMAND, *words, "--state-dir", str(self.path)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self.environment,
-        )
-
-    def listed(self):
-        return json.loads((self.path / "processes.json").read_text())
-
-    def living(self):
-        """Whatever of this cluster runs, found without asking its lists."""
-        supervisor = supervisor_of(self.path / "supervisor.pid")
-        alone = [] if supervisor is None else [supervisor]
-        return alone + marked(self.path) + processes(self.path / "postgres" / "data")
-
 
 @pytest.fixture
 def place():
-    with tempfile.TemporaryDirectory(prefix="ringlog-up-") as folder:
-        # As root, Postgres runs under a user of its own, who has to pass through.
-        Path(folder).chmod(0o711)
-        found = Place(Path(folder))
-        try:
-            yield found
-        finally:
-            found.run("down")
-
-
-def eventually(look, timeout_s=BACK_TIMEOUT_S):
-    deadline_s = time.monotonic() + timeout_s
-    while not (found := look()):
-        assert time.monotonic() < deadline_s, "it did not happen in time"
-        time.sleep(0.05)
-    return found
+    with a_place() as found:
+        yield found
 
 
 def test_a_cluster_from_its_start_to_its_end(place):
@@ -98,7 +30,7 @@ def test_a_cluster_from_its_start_to_its_end(place):
     assert {item["role"] for item in place.listed()} == {"postgres", "cms"}
 
     status = place.json("status")
-    assert status["epoch"] == 1
+    begin = status["epoch"]
     assert status["url"] == url
     assert status["cluster"]["partitioner"] == "xxhash64"
     assert [item["state"] for item in status["processes"]] == ["running", "ready", "ready"]
@@ -106,17 +38,26 @@ def test_a_cluster_from_its_start_to_its_end(place):
     committed = place.json(
         "commit", "SetExtension", "name=motd", "value=hello", "--actor", "ada", "--reason", "test"
     )
-    assert committed["epoch"] == 2
+    assert committed["epoch"] == begin + 1
     refused = place.json("commit", "ClearExtension", "name=nothing", code=1)
     assert refused["code"] == "unknown_extension"
 
     entries = place.json("log")
-    assert [entry["kind"] for entry in entries] == ["Initialize", "SetExtension"]
-    assert entries[1]["actor"] == "ada"
-    assert entries[1]["hash"] == committed["hash"]
-    assert entries[1]["previous_hash"] == entries[0]["hash"]
+    assert [entries[index]["kind"] for index in (0, -1)] == ["Initialize", "SetExtension"]
+    assert entries[-1]["actor"] == "ada"
+    assert entries[-1]["hash"] == committed["hash"]
+    assert entries[-1]["previous_hash"] == entries[-2]["hash"]
 
-    assert place.json("show", "extensions")["epoch"] == 2
+    members = place.json("show", "cms")["members"]
+    assert [(item["name"], item["state"]) for item in members] == [
+        ("cms_1", "active"),
+        ("cms_2", "active"),
+    ]
+    assert [item["url"] for item in members] == [
+        item["url"] for item in place.listed() if item["role"] == "cms"
+    ]
+
+    assert place.json("show", "extensions")["epoch"] == begin + 1
     assert place.json("show", "extensions", "--at", "1")["epoch"] == 1
     assert "motd" in place.run("show", "extensions").stdout
     assert place.run("show", "nonsense", code=2).stderr.startswith("There is no component")
@@ -134,14 +75,9 @@ def test_a_cluster_from_its_start_to_its_end(place):
 def test_a_killed_cms_and_a_killed_postgres_are_back_where_they_were(place):
     place.json("up", "--detach", "--port", "0", "--cms", "2")
     for name in ("cms-1", "postgres"):
-        before = {item["name"]: item for item in place.listed()}
-        os.kill(before[name]["pid"], signal.SIGKILL)
+        before, after = place.killed(name)
 
-        def is_back(name=name, before=before):
-            item = {item["name"]: item for item in place.listed()}[name]
-            return item if item["pid"] != before[name]["pid"] else None
-
-        assert eventually(is_back)["url"] == before[name]["url"]
+        assert after["url"] == before["url"]
         assert place.json("commit", "TriggerSnapshot")["epoch"] > 1
 
     def all_ready():
@@ -160,12 +96,12 @@ async def test_any_postgres_will_do_and_tokens_are_asked_for(place, blank_databa
     assert [item["role"] for item in place.listed()] == ["cms"]
     assert not (place.path / "postgres").exists()
     async with Client(url, "another") as client:
-        assert (await client.status()).epoch == 1
+        begin = (await client.status()).epoch
         with pytest.raises(RequestError, match="viewer") as caught:
             await client.commit({"kind": "TriggerSnapshot"})
         assert caught.value.problem.code == "forbidden"
     async with Client(url, "a-secret") as client:
-        assert (await client.commit({"kind": "TriggerSnapshot"})).epoch == 2
+        assert (await client.commit({"kind": "TriggerSnapshot"})).epoch == begin + 1
 
     del place.environment["RINGLOG_POSTGRES_DSN"]
     await asyncio.to_thread(place.run, "down")
@@ -184,7 +120,7 @@ def test_a_second_start_goes_on_also_after_kill_9_of_the_supervisor(place):
 
     assert place.json("up", "--detach")["url"] == url
     after = place.json("status")
-    assert (after["cluster"], after["epoch"]) == (before["cluster"], 2)
+    assert (after["cluster"], after["epoch"]) == (before["cluster"], before["epoch"])
     assert len(marked(place.path)) == 1
 
     again = supervisor_of(place.path / "supervisor.pid")
@@ -206,8 +142,3 @@ def test_ctrl_c_in_the_foreground_is_clean(place):
     assert process.returncode == 0
     assert errors == ""
     assert place.living() == []
-
-
-def test_what_is_not_built_yet_is_a_sentence(place):
-    assert "not built yet" in place.run("up", "--nodes", "3", code=2).stderr
-    assert "not built yet" in place.run("up", "--fanout", "kafka", code=2).stderr

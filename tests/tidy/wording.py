@@ -20,6 +20,7 @@ FRONT_DOOR = PurePosixPath("ringlog/__init__.py")
 _TODO = re.compile(
     r"(?:^\W+(?:TODO|FIXME|XXX|HACK)\b|\b(?:TODO|FIXME|XXX|HACK)(?=\s*[:(]))(?!\s*\(?#\d+)"
 )
+_PUT_OFF = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 _COMMENT = re.compile(r"(?:#|//|--|/\*).*")
 _IGNORE = re.compile(r"#\s*type:\s*ignore(?!\[[\w, -]+\]\s+#\s*\w)")
 
@@ -55,6 +56,8 @@ def init_faults(source: Source) -> list[str]:
 
 def todo_faults(source: Source) -> list[str]:
     """Comments that put work off without an issue number."""
+    if _PUT_OFF.search(source.text) is None:
+        return []
     if source.path.suffix == ".py":
         comments = list(source.comments())
     else:
@@ -69,6 +72,8 @@ def todo_faults(source: Source) -> list[str]:
 
 def ignore_faults(source: Source) -> list[str]:
     """Types ignored without a code and a reason."""
+    if _IGNORE.search(source.text) is None:
+        return []
     return [
         f"{source.path}:{number} ignores a type without its code and a reason"
         for number, comment in source.comments()

@@ -1,0 +1,132 @@
+"""`ringlog cancel` and `ringlog resume`: turning back, and waiting for the end."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ringlog.commands.change_options import (
+    ActorOption,
+    DeadOption,
+    NoWaitOption,
+    ReasonOption,
+    SequenceArgument,
+    TimeoutOption,
+)
+from ringlog.commands.ending import Exit, end
+from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
+
+if TYPE_CHECKING:
+    # At run time they come when a verb runs, so that --help stays quick.
+    from ringlog.commands.asking import Talk
+    from ringlog.commands.naming import Roster
+
+
+def cancel(  # noqa: PLR0913 one parameter per option
+    sequence: SequenceArgument,
+    *,
+    dead: DeadOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    no_wait: NoWaitOption = False,
+    timeout_s: TimeoutOption = None,
+    actor: ActorOption = None,
+    reason: ReasonOption = None,
+    state_dir: StateDirOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Turn a sequence back, which is possible until it has finished, and wait until it is gone.
+
+    Example: ringlog cancel 42 --reason "wrong rack"
+    """
+    from ringlog.commands.asking import talking
+    from ringlog.commands.changing import Manner, see_through
+    from ringlog.commands.naming import NamingError
+    from ringlog.commands.printing import print_json
+    from ringlog.commands.telling import gaining, title
+
+    with talking(state_dir, url, token) as talk:
+        names = talk.roster()
+        view = _in_progress(talk, sequence)
+        try:
+            gone = names.numbers(dead or ())
+        except NamingError as error:
+            raise end(str(error), Exit.WRONG_USE) from None
+        for member in names.absent(set(gaining(view)) - {*gone, *view["dead"]}):
+            typer.secho(
+                f"warning: {member.label} is {member.liveness} and will be waited for; if it does "
+                "not come back, name it by --dead.",
+                err=True,
+            )
+        if not yes and sys.stdin.isatty() and not as_json:
+            _ask(view, names)
+        transformation = {"kind": "CancelSequence", "sequence": sequence}
+        if gone:
+            transformation["dead"] = gone
+        committed = talk.commit(transformation, actor=actor, reason=reason, as_json=as_json)
+        known = _known(view)
+        if no_wait and as_json:
+            print_json({**known, "outcome": "cancelling", "epoch": committed.epoch, "taken": []})
+        elif no_wait:
+            typer.echo(f"cancelling: {title(view, names)} since epoch {committed.epoch}")
+        else:
+            manner = Manner(timeout_s=timeout_s, as_json=as_json)
+            see_through(talk, known, names, manner, wanted="cancelled")
+
+
+def resume(
+    sequence: SequenceArgument,
+    *,
+    timeout_s: TimeoutOption = None,
+    state_dir: StateDirOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say why a sequence waits, for whom and since when, and wait for its end.
+
+    Drivers go on with every sequence by themselves; this shows what keeps them from it.
+
+    Example: ringlog resume 42
+    """
+    from ringlog.commands.asking import talking
+    from ringlog.commands.changing import Manner, see_through
+    from ringlog.commands.telling import now, steps, title
+
+    with talking(state_dir, url, token) as talk:
+        names = talk.roster()
+        view = _in_progress(talk, sequence)
+        if not as_json:
+            typer.echo(f"{title(view, names)}: {steps(view)}")
+            typer.echo(f"now: {now(view, names)}")
+        manner = Manner(timeout_s=timeout_s, as_json=as_json)
+        see_through(talk, _known(view), names, manner)
+
+
+def _in_progress(talk: Talk, sequence: int) -> dict[str, Any]:
+    from ringlog.commands.watching import found
+
+    view = found(talk, sequence)
+    if view is None:
+        raise end(
+            f"No sequence {sequence} is in progress: `ringlog sequences` lists those that are.",
+            Exit.REFUSED,
+        )
+    return dict(view)
+
+
+def _known(view: dict[str, Any]) -> dict[str, Any]:
+    named = {name: view[name] for name in ("kind", "node", "replaced")}
+    return {"sequence": view["id"], **named, "warnings": []}
+
+
+def _ask(view: dict[str, Any], names: Roster) -> None:
+    from ringlog.commands.telling import consequences, steps, title
+
+    typer.echo(f"{title(view, names)}: {steps(view)}", err=True)
+    typer.echo(consequences(view, names), err=True)
+    if not typer.confirm(f"Cancel sequence {view['id']}?", err=True):
+        raise end("Nothing was changed.", Exit.REFUSED)

@@ -1,0 +1,108 @@
+"""Starting a sequence and seeing it through."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+
+from ringlog.commands.asking import Talk, talking
+from ringlog.commands.ending import Exit, end
+from ringlog.commands.figures import duration
+from ringlog.commands.naming import Roster
+from ringlog.commands.printing import print_json
+from ringlog.commands.proposing import Asked, proposed
+from ringlog.commands.telling import title
+from ringlog.commands.watching import show_for, wait_for_end
+
+Where = tuple[Path | None, str | None, str | None]
+"""State directory, address and token, as they were given."""
+
+_KINDS = {
+    "PrepareJoin": "join",
+    "PrepareLeave": "leave",
+    "PrepareMove": "move",
+    "PrepareReplace": "replace",
+}
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How a change is made."""
+
+    wait: bool = True
+    timeout_s: float | None = None
+    actor: str | None = None
+    reason: str | None = None
+    as_json: bool = False
+
+
+def change(asked: Asked, where: Where, manner: Manner) -> None:
+    """Commit what prepares it, and wait for its end unless that is not wanted."""
+    with talking(*where) as talk:
+        names = talk.roster()
+        transformation = proposed(talk, asked, names)
+        committed = talk.commit(
+            transformation, actor=manner.actor, reason=manner.reason, as_json=manner.as_json
+        )
+        sequence = committed.result.sequence
+        assert sequence is not None, asked.kind
+        view = {
+            "sequence": sequence,
+            "kind": _KINDS[asked.kind],
+            "node": transformation["node"],
+            "replaced": transformation.get("replaced"),
+            "warnings": list(committed.result.warnings),
+        }
+        for warning in [*committed.result.warnings, *awaited(names, transformation)]:
+            typer.secho(f"warning: {warning}", err=True)
+        if not manner.wait:
+            _say_started(view, names, as_json=manner.as_json)
+            return
+        see_through(talk, view, names, manner)
+
+
+def awaited(names: Roster, transformation: Mapping[str, Any]) -> list[str]:
+    """Of nodes that have to take part, and are not there."""
+    named = {transformation["node"], transformation.get("replaced")} - {None}
+    nodes = named - {*transformation.get("dead", ())}
+    return [
+        f"{item.label} is {item.liveness}: the sequence waits until it is up."
+        for item in names.absent(nodes)
+    ]
+
+
+def see_through(
+    talk: Talk, view: Mapping[str, Any], names: Roster, manner: Manner, wanted: str = "finished"
+) -> None:
+    """Wait for the end and say it; another end than the wanted one is exit code 1."""
+    started_s = time.monotonic()
+    with show_for(names, as_json=manner.as_json) as show:
+        ending = wait_for_end(talk, view["sequence"], show, timeout_s=manner.timeout_s)
+    took = duration(time.monotonic() - started_s)
+    if manner.as_json:
+        print_json({**view, **ending})
+    else:
+        steps = ", ".join(f"{item['step']} {item['epoch']}" for item in ending["taken"])
+        at = "" if ending["epoch"] is None else f" at epoch {ending['epoch']}"
+        typer.echo(f"{ending['outcome']}: {title(view, names)}{at}, after {took} ({steps})")
+    if ending["outcome"] != wanted:
+        if manner.as_json:
+            raise typer.Exit(Exit.REFUSED)
+        raise end(
+            f"Sequence {view['sequence']} was {ending['outcome']}: `ringlog log` says by whom.",
+            Exit.REFUSED,
+        )
+
+
+def _say_started(view: Mapping[str, Any], names: Roster, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**view, "outcome": "started", "epoch": view["sequence"], "taken": []})
+        return
+    number = view["sequence"]
+    typer.echo(
+        f"started: {title(view, names)}, sequence {number}; `ringlog resume {number}` waits for it."
+    )

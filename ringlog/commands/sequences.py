@@ -1,0 +1,135 @@
+"""`ringlog sequences`: what is being moved, and what it waits for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ringlog.commands.options import (
+    EpochOption,
+    JsonOption,
+    StateDirOption,
+    TokenOption,
+    UrlOption,
+)
+from ringlog.commands.printing import print_json, print_json_line, print_table
+
+if TYPE_CHECKING:
+    # At run time they come when the verb runs, so that --help stays quick.
+    from ringlog.commands.asking import Talk
+    from ringlog.commands.naming import Roster
+
+COLUMNS = ("sequence", "what", "due", "since epoch", "now")
+View = dict[str, Any]
+
+
+def sequences(  # noqa: PLR0913 one parameter per option
+    sequence: Annotated[
+        int | None, typer.Argument(min=1, help="One of them, in detail.", show_default=False)
+    ] = None,
+    *,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Go on showing them until interrupted.")
+    ] = False,
+    at: EpochOption = None,
+    state_dir: StateDirOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the sequences in progress: their steps, whom they wait for, how far the rows are.
+
+    Example: ringlog sequences --watch
+    """
+    from ringlog.commands.asking import talking
+
+    with talking(state_dir, url, token) as talk:
+        if watch:
+            _watch(talk, sequence, as_json=as_json)
+            return
+        names = talk.roster()
+        if sequence is not None:
+            view = talk.get(f"/v1/sequences/{sequence}", {"at": at})
+            _print_one(view, names, as_json=as_json)
+            return
+        answer = talk.get("/v1/sequences", {"at": at})
+    if as_json:
+        print_json(answer)
+    else:
+        _print_all(answer, names)
+
+
+def _print_all(answer: View, names: Roster) -> None:
+    from ringlog.commands.telling import now, title
+
+    if not answer["sequences"]:
+        typer.echo(f"No sequence is in progress at epoch {answer['epoch']}.")
+        return
+    print_table(
+        COLUMNS,
+        [
+            [
+                view["id"],
+                title(view, names),
+                view["due"],
+                view["taken"][-1]["epoch"],
+                None if view["barrier"] is None else now(view, names),
+            ]
+            for view in answer["sequences"]
+        ],
+    )
+
+
+def _print_one(view: View, names: Roster, *, as_json: bool) -> None:
+    from ringlog.commands.telling import moved, now, steps, title
+
+    if as_json:
+        print_json(view)
+        return
+    typer.echo(f"sequence {view['id']}: {title(view, names)}")
+    typer.echo(f"steps: {steps(view)}")
+    if view["barrier"] is not None:
+        typer.echo(f"now: {now(view, names)}")
+        if view["progress"] is not None:
+            typer.echo(f"movement: {moved(view['progress'])}")
+        _print_barrier(view["barrier"], names)
+
+
+def _print_barrier(barrier: View, names: Roster) -> None:
+    said = "has passed" if barrier["passed"] else "has not passed"
+    typer.echo(f"barrier at epoch {barrier['epoch']} ({barrier['level']}) {said}")
+    if not barrier["groups"]:
+        return
+    rows = [
+        [
+            names.labels(item["group"]),
+            len(item["applied"]),
+            item["needed"],
+            names.labels(voter["node"] for voter in item["missing"]) or None,
+        ]
+        for item in barrier["groups"]
+    ]
+    print_table(("group", "have applied it", "needed", "missing"), rows)
+
+
+def _watch(talk: Talk, sequence: int | None, *, as_json: bool) -> None:
+    """Until interrupted, or until the one that is watched is over."""
+    from ringlog.commands.watching import POLL_S, show_for
+
+    said: Sequence[View] = ()
+    with show_for(talk.roster(), as_json=as_json) as show:
+        while True:
+            answer = talk.get("/v1/sequences")
+            views = [
+                view for view in answer["sequences"] if sequence is None or view["id"] == sequence
+            ]
+            if as_json and views != said:
+                print_json_line({"epoch": answer["epoch"], "sequences": views})
+            said = views
+            show.update(views)
+            if sequence is not None and not views:
+                return
+            time.sleep(POLL_S)

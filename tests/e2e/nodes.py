@@ -1,0 +1,108 @@
+"""Node processes for tests: real ones, which may be killed, set back and come back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import sys
+from asyncio import create_subprocess_exec
+from asyncio.subprocess import DEVNULL, STDOUT
+from contextlib import closing
+
+import msgspec
+
+from tests.e2e.cluster import ROOT, Cms
+
+FILE = "node.sqlite"
+
+
+class _Line(msgspec.Struct):
+    event: str = ""
+    epoch: int = 0
+    jump: bool = False
+    fault: str = ""
+    state: str = ""
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+class NodeProcess(Cms):
+    """One process with a directory of its own; each start is a life, with a log file of its own."""
+
+    def __init__(self, name, folder, environment, url):
+        super().__init__(name, folder, environment, url)
+        self.state_dir = folder / name
+        self.lives = []
+        self._folder = folder
+        self._environment = {**environment, "RINGLOG_STATE_DIR": str(self.state_dir)}
+
+    async def start(self):
+        self.log = self._folder / f"{self.name}.{len(self.lives) + 1}.log"
+        self.lives.append(self.log)
+        others = {k: v for k, v in os.environ.items() if not k.startswith("RINGLOG_")}
+        with self.log.open("ab") as output:
+            self._process = await create_subprocess_exec(
+                sys.executable,
+                *("-m", "services.node"),
+                stdin=DEVNULL,
+                stdout=output,
+                stderr=STDOUT,
+                cwd=ROOT,
+                env={**others, **self._environment},
+            )
+
+    async def copy_to(self, folder):
+        """As a backup would while the node is down."""
+        async with self._turn:
+            await self.kill()
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(self.state_dir, folder)
+            await self.start()
+
+    async def restore_from(self, folder):
+        async with self._turn:
+            await self.kill()
+            shutil.rmtree(self.state_dir)
+            shutil.copytree(folder, self.state_dir)
+            await self.start()
+
+    async def trim(self):
+        """Forget all entries up to the newest snapshot, as a node does by itself later."""
+        async with self._turn:
+            await self.kill()
+            with closing(sqlite3.connect(self.state_dir / FILE)) as connection, connection:
+                connection.execute(
+                    "DELETE FROM journal_entries WHERE epoch < "
+                    "(SELECT max(epoch) FROM journal_snapshots)"
+                )
+            await self.start()
+
+    def published(self):
+        """What each life published, in order: epoch, and whether it took a snapshot to get there.
+
+        The life may have ended between publishing the last one and saying how.
+        """
+        return [_published(list(_lines(life))) for life in self.lives]
+
+    def noted(self, event):
+        return [line for life in self.lives for line in _lines(life) if line.event == event]
+
+
+def _published(lines):
+    jumped = {line.epoch for line in lines if line.event == "jumped"}
+    applied = [line for line in lines if line.event == "applied"]
+    return [
+        (line.epoch, line.jump and (line.epoch in jumped or line is applied[-1]))
+        for line in applied
+    ]
+
+
+def _lines(path):
+    for text in path.read_bytes().splitlines():
+        # The last line of a life may be cut; whatever else is no JSON shows up as trouble.
+        try:
+            yield _decode(text)
+        except msgspec.MsgspecError:
+            continue

@@ -1,0 +1,257 @@
+"""Nodes under a fan-out that lies, with everything around them dying: late perhaps, never wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
+from uuid import uuid4
+
+import aiohttp
+import pytest
+
+from client.client import Client
+from client.errors import ClientError
+from client.proposals import Proposal, new_entry_id
+from log.follower import Fault
+from log.replay import NOTHING_APPLIED, replay
+from services.local import kafka
+from services.local.ports import ADDRESS, HeldPorts
+from tests.e2e.cluster import cluster
+from tests.e2e.mangler import Mangler
+from tests.e2e.nodes import NodeProcess
+from tests.fixtures.postgres import server_folder
+from transformations.extensions import SetExtension
+from transformations.initialize import Initialize, TriggerSnapshot
+
+NODES = 3
+COMMITTERS = 4
+CHAOS_FOR_S = float(os.environ.get("FANOUT_FOR_S") or 30.0)
+EQUAL_TIMEOUT_S = 90.0
+PAUSE_S = 0.05
+BATCH_MAX = 20
+MANGLED = "ringlog.mangled"
+TROUBLE = ("Traceback", "request_failed", "listener_failed", "never retrieved")
+
+
+@pytest.fixture
+def seed():
+    found = int(os.environ.get("FANOUT_SEED") or random.SystemRandom().randrange(2**32))
+    print(f"FANOUT_SEED={found}")
+    return found
+
+
+class Broker:
+    """A broker that is killed and comes back at the same port."""
+
+    def __init__(self, folder, server):
+        self.server = server
+        self._folder = folder
+
+    async def crash(self):
+        os.kill(self.server.pid, signal.SIGKILL)
+        self.server = await kafka.start(self._folder, self.server.port)
+
+
+@asynccontextmanager
+async def fanned_out():
+    """Postgres, Kafka, two CMS that publish to it, and nodes that hear only the mangled topic."""
+    async with AsyncExitStack() as stack:
+        ports = stack.enter_context(HeldPorts())
+        folder = stack.enter_context(server_folder())
+        server = await stack.enter_async_context(kafka.running(folder))
+        subject = await stack.enter_async_context(
+            cluster(2, more={"RINGLOG_KAFKA": server.bootstrap})
+        )
+        async with Client(subject.url) as client:
+            await client.commit(Initialize(name="chaos"))
+        nodes = []
+        for number in range(1, NODES + 1):
+            name, own = f"node-{number}", f"{ADDRESS}:{ports.hold()}"
+            environment = {
+                "RINGLOG_NAME": name,
+                "RINGLOG_LISTEN": own,
+                "RINGLOG_SEEDS": ",".join(cms.url for cms in subject.members),
+                "RINGLOG_KAFKA": server.bootstrap,
+                "RINGLOG_KAFKA_TOPIC": MANGLED,
+            }
+            made = NodeProcess(name, folder, environment, f"http://{own}")
+            stack.push_async_callback(made.stop)
+            await made.start()
+            nodes.append(made)
+        await asyncio.gather(*(each.ready() for each in nodes))
+        yield subject, nodes, Broker(folder, server), folder
+
+
+class Committers:
+    """Commit batches for as long as they may; now and then they ask for a snapshot."""
+
+    def __init__(self, urls, random_):
+        self.counts: Counter[str] = Counter()
+        self.stopping = asyncio.Event()
+        self._urls = urls
+        self._random = random_
+
+    async def run(self):
+        async with Client(self._urls) as client:
+            while not self.stopping.is_set():
+                batch = [self._proposal() for _ in range(self._random.randrange(1, BATCH_MAX))]
+                try:
+                    outcomes = await client.commit_batch(batch)
+                except ClientError as error:
+                    self.counts[type(error).__name__] += 1
+                else:
+                    self.counts["committed"] += len(outcomes)
+                await asyncio.sleep(self._random.uniform(0, 2 * PAUSE_S))
+
+    def _proposal(self):
+        name = f"e{self._random.randrange(12)}"
+        is_snapshot = self._random.random() < 0.002
+        wanted = TriggerSnapshot() if is_snapshot else SetExtension(name=name, value=uuid4().hex)
+        return Proposal(transformation=wanted, entry_id=new_entry_id())
+
+
+class Chaos:
+    """Breaks one thing after the other; each comes back by itself."""
+
+    def __init__(self, nodes, broker, folder, random_):
+        self.counts: Counter[str] = Counter()
+        self._nodes = nodes
+        self._broker = broker
+        self._copies = {node.name: folder / f"{node.name}.copy" for node in nodes}
+        self._random = random_
+
+    async def run(self, duration_s):
+        deadline_s = time.monotonic() + duration_s
+        for node in self._nodes:
+            await node.copy_to(self._copies[node.name])
+        # Each of them happens at least once, and then whatever chance wants.
+        due = ["broker", "restore", "trim", "kill"]
+        self._random.shuffle(due)
+        async with asyncio.TaskGroup() as group:
+            while time.monotonic() < deadline_s or due:
+                kinds = ("kill", "restore", "trim", "broker")
+                kind = due.pop() if due else self._random.choices(kinds, weights=(6, 2, 2, 1))[0]
+                self.counts[kind] += 1
+                if kind == "broker":
+                    await self._broker.crash()
+                else:
+                    group.create_task(self._break(kind, self._random.choice(self._nodes)))
+                await asyncio.sleep(self._random.uniform(0.5, 2.5))
+
+    async def _break(self, kind, node):
+        match kind:
+            case "kill":
+                await node.crash()
+            case "restore":
+                await node.restore_from(self._copies[node.name])
+            case "trim":
+                await node.trim()
+
+
+async def equal(nodes, applied):
+    """Wait until every node has this very version."""
+    wanted = (applied.metadata.epoch, applied.metadata.digest.hex(), applied.hash.hex())
+    deadline_s = time.monotonic() + EQUAL_TIMEOUT_S
+    found = {}
+    async with aiohttp.ClientSession() as session:
+        while time.monotonic() < deadline_s:
+            found = {node.name: await _watermark(session, node) for node in nodes}
+            if all(each == wanted for each in found.values()):
+                return
+            await asyncio.sleep(0.1)
+    words = {node.name: node.last_words()[-1500:] for node in nodes}
+    raise AssertionError(f"wanted {wanted}, found {found}, {words}")
+
+
+async def _watermark(session, node):
+    try:
+        async with session.get(f"{node.url}/v1/epoch") as response:
+            body = await response.json()
+            return body.get("epoch"), body.get("digest"), body.get("hash")
+    except aiohttp.ClientError as error:
+        return repr(error)
+
+
+def gaps(life):
+    """Where a life published something that neither follows nor is a snapshot.
+
+    Its first version is whatever it found on its disk or got first.
+    """
+    return [
+        (before, after)
+        for (before, _), (after, is_jump) in pairwise(life)
+        if after <= before or (after != before + 1 and not is_jump)
+    ]
+
+
+@pytest.mark.timeout(300)
+async def test_under_a_lying_fan_out_every_node_ends_with_the_log(seed):
+    async with fanned_out() as (subject, nodes, broker, folder):
+        committers = Committers([cms.url for cms in subject.members], random.Random(seed))
+        chaos = Chaos(nodes, broker, folder, random.Random(seed + 1))
+        mangler = Mangler(
+            broker.server.bootstrap,
+            random.Random(seed + 2),
+            source="ringlog.log.v1",
+            target=MANGLED,
+        )
+        async with asyncio.TaskGroup() as group:
+            mangling = group.create_task(mangler.run())
+            for _ in range(COMMITTERS):
+                group.create_task(committers.run())
+            await chaos.run(CHAOS_FOR_S)
+            committers.stopping.set()
+            log = await subject.entries()
+            print(
+                f"log={len(log)} commits={dict(committers.counts)} breaks={dict(chaos.counts)} "
+                f"mangled={dict(mangler.counts)}"
+            )
+            await equal(nodes, replay(log, NOTHING_APPLIED))
+            mangling.cancel()
+        faults = judge(nodes)
+        await _goes_on(subject, nodes)
+
+    assert mangler.counts["sent"] > 0
+    assert Fault.UNREADABLE in faults
+
+
+def judge(nodes):
+    """Print what each node lived through, and fail if what it published was not the log's way."""
+    faults = set()
+    for node in nodes:
+        lives = node.published()
+        jumps = sum(is_jump for life in lives for _, is_jump in life)
+        told = Counter(line.fault for line in node.noted("disbelieved"))
+        faults |= set(told)
+        print(
+            f"{node.name}: lives={len(lives)} published={sum(map(len, lives))} jumps={jumps} "
+            f"set_back={len(node.noted('set_back'))} disbelieved={dict(told)} "
+            f"damaged={len(node.noted('copy_damaged'))}"
+        )
+        assert [gap for life in lives for gap in gaps(life)] == [], node.name
+        assert not {line.state for line in node.noted("standing")} & {"diverged", "stopped"}
+        for life in node.lives:
+            words = life.read_text(encoding="utf-8", errors="replace")
+            for trouble in TROUBLE:
+                assert trouble not in words, f"{life.name}: {words[words.index(trouble) :][:4000]}"
+    return faults
+
+
+async def _goes_on(subject, nodes):
+    """And after all that the next commit arrives everywhere."""
+    async with Client(subject.url) as client:
+        await client.commit(SetExtension(name="last", value="all is well"))
+    await equal(nodes, replay(await subject.entries(), NOTHING_APPLIED))
+
+
+def test_a_history_with_a_gap_is_found():
+    assert gaps([(5, False), (6, False), (9, True), (10, False)]) == []
+    assert gaps([(5, False), (7, False)]) == [(5, 7)]
+    assert gaps([(5, False), (5, False)]) == [(5, 5)]
+    assert gaps([(9, True), (3, True)]) == [(9, 3)]

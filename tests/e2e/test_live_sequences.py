@@ -1,0 +1,202 @@
+"""Sequences under live traffic: a quorum read never misses an acknowledged quorum write."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sys
+
+import pytest
+import pytest_asyncio
+
+from client.answers import Committed
+from client.client import Client
+from metadata.columns import ColumnType
+from metadata.directory import NodeId
+from metadata.schema import Column, Simple
+from services.local.ports import HeldPorts
+from tests.e2e.place import a_place
+from tests.e2e.traffic import Traffic
+from transformations.ending import CancelSequence
+from transformations.leave import PrepareLeave
+from transformations.move import PrepareMove
+from transformations.replace import PrepareReplace
+from transformations.schema import CreateKeyspace, CreateTable
+
+SEED = int(os.environ.get("LIVE_SEED") or random.randrange(1 << 30))
+SEQUENCE_TIMEOUT_S = 240.0
+COLUMNS = (
+    Column("id", ColumnType.STRING),
+    Column("version", ColumnType.BIGINT),
+    Column("text", ColumnType.STRING),
+)
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def town():
+    """Four nodes and a driver; a keyspace with three copies, one table, and rows."""
+    print(f"LIVE_SEED={SEED}")
+    with a_place() as place:
+        place.run("up", "--detach", "--port", "0", "--nodes", "4")
+        cms = next(item["url"] for item in place.listed() if item["role"] == "cms")
+        async with Client(cms) as client:
+            found = Town(place, client)
+            await found.commit(CreateKeyspace(name="shop", replication=Simple(3)))
+            await found.commit(
+                CreateTable(keyspace="shop", name="orders", columns=COLUMNS, partition_key=("id",))
+            )
+            yield found
+
+
+class Town:
+    def __init__(self, place, client):
+        self.place = place
+        self.client = client
+        self.random = random.Random(SEED)
+
+    async def commit(self, transformation):
+        outcome = await self.client.commit(transformation)
+        assert isinstance(outcome, Committed), outcome
+        return outcome
+
+    async def directory(self):
+        return (await self.client.component("directory"))["nodes"]
+
+    async def sequences(self):
+        return (await self.client.component("sequences"))["sequences"]
+
+    async def over(self, sequence):
+        """Wait until a sequence is gone, and its session with it."""
+        async with asyncio.timeout(SEQUENCE_TIMEOUT_S):
+            while not await self._is_over(sequence):  # noqa: ASYNC110 another process
+                await asyncio.sleep(0.1)
+
+    async def _is_over(self, sequence):
+        if any(item["id"] == sequence for item in await self.sequences()):
+            return False
+        return not (await self.client.component("sessions"))["sessions"]
+
+    async def known_at(self, address):
+        """The number of the node at an address, if the directory has it."""
+        nodes = await self.directory()
+        return next((n["id"] for n in nodes if n["addresses"].get("http") == address), None)
+
+    def urls(self):
+        return [item["url"] for item in self.place.listed() if item["role"] == "node"]
+
+    async def scale(self, nodes):
+        await asyncio.to_thread(self.place.run, "scale", "--nodes", str(nodes))
+
+
+@contextlib.asynccontextmanager
+async def traffic(town, urls=None):
+    """Reads and writes while the block runs; afterwards nothing may have gone wrong."""
+    found = Traffic(urls or town.urls, "shop.orders", town.random.randrange(1 << 30))
+    task = asyncio.create_task(found.run())
+    try:
+        async with asyncio.timeout(30):
+            while found.counts["written"] < 50:
+                assert not task.done()
+                await asyncio.sleep(0.05)
+        yield found
+    finally:
+        found.stop()
+        await task
+    keys = await found.verify()
+    print(f"{dict(found.counts)}, {keys} keys, failed: {dict(found.complaints)}")
+    assert found.violations == []
+    assert found.counts["written"] > 100
+
+
+def new_tokens(town, count=8):
+    return tuple(town.random.randrange(-(2**63) + 1, 2**63) for _ in range(count))
+
+
+async def test_a_node_joins(town):
+    async with traffic(town):
+        await town.scale(5)
+
+    joined = [node for node in await town.directory() if node["state"] == "joined"]
+    assert len(joined) == 5
+
+
+async def test_a_node_moves(town):
+    async with traffic(town):
+        outcome = await town.commit(PrepareMove(node=NodeId(2), tokens=new_tokens(town)))
+        await town.over(outcome.result.sequence)
+
+
+async def test_a_join_is_cancelled_while_it_runs(town):
+    """Turning back under traffic is as safe as going on."""
+    async with traffic(town):
+        outcome = await town.commit(PrepareMove(node=NodeId(3), tokens=new_tokens(town)))
+        await asyncio.sleep(town.random.random() * 3)
+        await town.client.commit(CancelSequence(sequence=outcome.result.sequence))
+        await town.over(outcome.result.sequence)
+
+
+async def test_a_node_that_does_not_answer_is_removed(town):
+    """A leave whose node is declared dead: what it had comes from the others."""
+    node = next(item for item in await town.directory() if item["id"] == 5)
+    process = next(
+        item for item in town.place.listed() if item["url"].endswith(node["addresses"]["http"])
+    )
+    others = [url for url in town.urls() if url != process["url"]]
+    os.kill(process["pid"], signal.SIGSTOP)
+    try:
+        async with traffic(town, lambda: others):
+            outcome = await town.commit(PrepareLeave(node=NodeId(5), dead=(NodeId(5),)))
+            await town.over(outcome.result.sequence)
+    finally:
+        os.kill(process["pid"], signal.SIGCONT)
+
+    assert [node["state"] for node in await town.directory()].count("joined") == 4
+
+
+@contextlib.asynccontextmanager
+async def spare_node(town, folder):
+    """A node that nobody supervises: registered, owning nothing."""
+    cms = next(item["url"] for item in town.place.listed() if item["role"] == "cms")
+    with HeldPorts() as ports:
+        port = ports.hold()
+    environment = {
+        **os.environ,
+        "RINGLOG_NAME": "spare",
+        "RINGLOG_STATE_DIR": str(folder),
+        "RINGLOG_SEEDS": cms,
+        "RINGLOG_LISTEN": f"127.0.0.1:{port}",
+    }
+    with (folder / "log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "services.node", env=environment, stderr=log
+        )
+    try:
+        address = f"127.0.0.1:{port}"
+        async with asyncio.timeout(60):
+            while not (found := await town.known_at(address)):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        yield found
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def test_a_dead_node_is_replaced(town, tmp_path):
+    """The new node has every acknowledged row, also those that only the dead one and one other
+    had: all owners that are left are merged."""
+    dead = town.place.process("node-1")
+    others = [url for url in town.urls() if url != dead["url"]]
+    one = NodeId(1)
+    async with spare_node(town, tmp_path) as spare:
+        os.kill(dead["pid"], signal.SIGSTOP)
+        try:
+            async with traffic(town, lambda: others):
+                outcome = await town.commit(PrepareReplace(node=spare, replaced=one, dead=(one,)))
+                await town.over(outcome.result.sequence)
+        finally:
+            os.kill(dead["pid"], signal.SIGCONT)
