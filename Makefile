@@ -4,12 +4,12 @@ BIN := $(VENV)/bin
 QUICK := $(wildcard tests/unit tests/tidy tests/scenarios tests/golden)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo test test-unit check fmt bench bench-core bench-log lock clean
+.PHONY: help setup setup-browser demo test test-unit test-matrix check fmt bench bench-core bench-log bench-fanout bench-audit lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.project $(VENV)/.java ## install everything into .venv, and Java where it is missing
+setup: $(VENV)/.project $(VENV)/.java $(VENV)/.kafka ## install everything into .venv, and Java where it is missing
 
 setup-browser: $(VENV)/.browser ## make sure of a Chromium for the browser tests
 
@@ -20,7 +20,10 @@ test: check ## check, then run every test
 	$(BIN)/pytest
 
 test-unit: setup ## run the quick tests: unit, tidy, scenarios, golden
-	$(BIN)/pytest -q -n 2 $(QUICK)
+	$(BIN)/pytest -q -n 2 --dist loadgroup $(QUICK)
+
+test-matrix: setup ## kill everything in every moment of every sequence; MATRIX_TABLE=FILE for the table
+	MATRIX_CELLS=all $(BIN)/pytest -q -s tests/e2e/test_crash_matrix.py
 
 check: setup ## lint, formatting, types
 	$(BIN)/ruff check
@@ -40,6 +43,12 @@ bench-core: setup ## benchmark the pure core
 bench-log: setup ## benchmark the log service beside etcd and pgbench; ARGS="--quick", "--full", "--profile"
 	$(BIN)/python -m bench.log $(ARGS)
 
+bench-fanout: setup ## benchmark commit to applied beside an etcd watch; ARGS="--full"
+	$(BIN)/python -m bench.fanout $(ARGS)
+
+bench-audit: setup ## benchmark audits of an archive beside bare decoding; ARGS="--full"
+	$(BIN)/python -m bench.audit $(ARGS)
+
 lock: ## pin requirements/*.in; ARGS="--upgrade-package NAME" to move a pin
 	deploy/lock.sh $(ARGS)
 
@@ -52,5 +61,7 @@ $(VENV)/.project: pyproject.toml $(VENV)/.requirements
 	deploy/setup.sh project
 $(VENV)/.java: | $(VENV)/.requirements
 	deploy/setup.sh java
+$(VENV)/.kafka: services/local/kafka_jars.txt | $(VENV)/.project $(VENV)/.java
+	deploy/setup.sh kafka
 $(VENV)/.browser: | $(VENV)/.requirements
 	deploy/setup.sh browser

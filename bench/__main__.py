@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("core", "log")
+BENCHMARKS = ("core", "log", "fanout", "audit")
 
 
 def main() -> int:

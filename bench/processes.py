@@ -36,6 +36,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     own_urls: tuple[str, ...]
     pids: list[int]
+    kafka: str | None = None
 
     @property
     def url(self) -> str:
@@ -44,7 +45,12 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def serving(
-    folder: Path, ports: HeldPorts, cms: int, *, command: Sequence[str] = CMS_COMMAND
+    folder: Path,
+    ports: HeldPorts,
+    cms: int,
+    *,
+    command: Sequence[str] = CMS_COMMAND,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Service]:
     """A founded cluster of `cms` processes that share a port, on a Postgres in `folder`."""
     # As root the server runs under a user of its own, who has to pass through.
@@ -56,15 +62,16 @@ async def serving(
         processes: list[Process] = []
         try:
             for number, address in enumerate(own, start=1):
-                environment = {
+                told = {
                     FOLDER: str(folder),
                     "RINGLOG_POSTGRES_DSN": server.dsn,
                     "RINGLOG_NAME": f"cms-{number}",
                     "RINGLOG_LISTEN": f"{ADDRESS}:{port}",
                     "RINGLOG_OWN_LISTEN": address,
                     "RINGLOG_TOKENS_FILE": "",
+                    **(environment or {}),
                 }
-                processes.append(await _started(command, environment, folder / LOG))
+                processes.append(await _started(command, told, folder / LOG))
             service = Service(
                 dsn=server.dsn,
                 postgres_pid=server.pid,

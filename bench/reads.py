@@ -14,13 +14,13 @@ from bench.core import printed
 from bench.processes import Service
 from client.containers import verified_container
 from encoding.images import decode_image
+from log.containers import MEDIA_TYPE as AVRO
 from log.postgres import PostgresLog
 from log.postgres_sessions import Sessions
 from log.replay import Applied, replay
 from metadata.epoch import Epoch
-from services.cms.bodies import SnapshotsAnswer
-from services.cms.containers import MEDIA_TYPE as AVRO
-from services.cms.reads import SINGLE_OBJECT
+from services.http.bodies import SnapshotsAnswer
+from services.http.snapshots import SINGLE_OBJECT
 from snapshots.postgres import PostgresSnapshots
 from snapshots.restore import newest_usable
 
