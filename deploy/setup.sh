@@ -110,6 +110,13 @@ setup_java() {
     touch "$VENV/.java"
 }
 
+# Once a machine, into a cache: no test and no demo waits for it then.
+setup_kafka() {
+    echo "setup: fetching Apache Kafka (the first time on a machine)"
+    "$VENV/bin/python" -m services.local.kafka_jars
+    touch "$VENV/.kafka"
+}
+
 has_chromium() {
     command -v chromium || command -v chromium-browser || command -v google-chrome
 }
@@ -123,6 +130,6 @@ setup_browser() {
 }
 
 case "${1:-}" in
-    requirements | project | java | browser) "setup_$1" ;;
-    *) die "say which part: requirements, project, java or browser" ;;
+    requirements | project | java | kafka | browser) "setup_$1" ;;
+    *) die "say which part: requirements, project, java, kafka or browser" ;;
 esac
