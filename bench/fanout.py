@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import tempfile
 import time
@@ -12,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import structlog
 from rich.console import Console
 
 from bench.cold import bench_cold_start
@@ -64,7 +66,7 @@ async def by_road(service: Service, folder: Path, road: str, options: Options) -
         state_dir=folder / f"node-{road}",
         seeds=(service.url,),
         listen=Listen(host=ADDRESS, port=0, is_shared=False),
-        advertised=f"{road}.invalid:1",
+        advertised=f"{road.replace(' ', '-')}.invalid:1",
         datacenter="dc1",
         rack="r1",
         kafka=service.kafka if road == "kafka" else None,
@@ -185,6 +187,8 @@ async def run(options: Options) -> None:
 
 
 def main() -> None:
+    # A node of the bench lives in this process; a line on the screen costs more than what it tells.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commits", type=int, default=1_000)
     parser.add_argument("--full", action="store_true", help=f"start cold over {COLD_FULL:,}")

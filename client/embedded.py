@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from client.following import Following, Log, NoNeighbours, Roads
@@ -51,6 +52,7 @@ class EmbeddedFollower:
         self._following = following
         self._published = published
         self._listeners = listeners
+        self._over = asyncio.Event()
 
     @property
     def metadata(self) -> ClusterMetadata:
@@ -81,8 +83,20 @@ class EmbeddedFollower:
         self._following.hear(message)
 
     async def reached(self, epoch: int, *, timeout_s: float) -> bool:
-        """Whether this epoch is applied, now or within the time given."""
-        return await self._published.wait_beyond(Epoch(epoch - 1), timeout_s)
+        """Whether this epoch is applied, now or within the time given.
+
+        A follower that has stopped says no at once: `standing` says why.
+        """
+        waiting = asyncio.ensure_future(self._published.wait_beyond(Epoch(epoch - 1), timeout_s))
+        over: asyncio.Future[bool] = asyncio.ensure_future(self._over.wait())
+        both = {waiting, over}
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+        return self.metadata.epoch >= epoch
 
     async def in_touch(self) -> None:
         """Wait until the log has answered."""
@@ -90,7 +104,10 @@ class EmbeddedFollower:
 
     async def run(self) -> None:
         """Until cancelled, or until nothing may be applied any more: `standing` says why."""
-        await self._following.run()
+        try:
+            await self._following.run()
+        finally:
+            self._over.set()
 
 
 class _Silent:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from client.answers import Problem
+from client.embedded import embedded
 from client.errors import CorruptEntryError, DivergedError, TrimmedError, UnreachableError
 from client.following import Following, NoNeighbours, Roads
 from client.pages import Page
@@ -21,6 +22,7 @@ from log.listeners import Listeners
 from log.messages import Message, message_of
 from log.published import Published
 from log.replay import NOTHING_APPLIED, replayed
+from metadata.cluster import ClusterId
 from metadata.epoch import Epoch
 from services.local.waiting import until
 from tests.golden.history import history
@@ -307,6 +309,21 @@ async def test_an_entry_of_the_log_that_is_wrong_stops_everything_and_says_where
     assert subject.state is State.STOPPED
     assert "epoch 6" in subject.following.standing.detail
     assert not subject.following.standing.is_trusted
+
+
+async def test_nobody_waits_for_a_follower_that_has_stopped():
+    follower = embedded(
+        MemoryLog(9),
+        cluster=ClusterId("another"),
+        restored=NOTHING_APPLIED,
+        journal=NoJournal(),
+        report=print,
+    )
+    async with asyncio.timeout(TIMEOUT_S):
+        reached, _ = await asyncio.gather(follower.reached(5, timeout_s=3600.0), follower.run())
+        assert not reached
+        assert not await follower.reached(5, timeout_s=3600.0)
+    assert "not another" in follower.standing.detail
 
 
 async def test_a_gap_is_closed_by_a_peer_and_the_log_is_left_alone():
