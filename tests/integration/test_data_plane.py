@@ -417,6 +417,19 @@ async def test_a_client_may_ask_for_metadata_that_is_new_enough(three):
         assert (await putting)[0] == 200
 
 
+async def test_a_table_that_was_made_a_moment_ago_is_waited_for(three):
+    async with held_back(three.nodes[1]) as release:
+        await three.home.commit(
+            CreateTable(
+                keyspace="shop", name="v", columns=three.table().columns, partition_key=("id",)
+            )
+        )
+        putting = asyncio.ensure_future(three.put("k", {}, table="v"))
+        await until(lambda: three.nodes[1].engine._published.is_awaited, timeout_s=5)
+        release()
+        assert (await putting)[0] == 200
+
+
 async def test_the_node_describes_what_it_serves(three):
     status, document = await three.ask("GET", "/openapi.json")
     assert status == 200

@@ -30,6 +30,7 @@ ATTEMPTS_MAX = 6
 DEADLINE_S = 10.0
 """No attempt is begun after it but a last one."""
 CATCH_UP_TIMEOUT_S = 2.0
+NEWS_TIMEOUT_S = 0.5
 REPAIR_TIMEOUT_S = 1.0
 
 
@@ -99,6 +100,7 @@ class Coordinator:
             for place, put in enumerate(puts)
         ]
         deadline_s = self._clock() + DEADLINE_S
+        await self._heard_of(name)
         for attempt in range(ATTEMPTS_MAX):
             is_last = attempt == ATTEMPTS_MAX - 1 or self._clock() > deadline_s
             view = self._view(name)
@@ -122,6 +124,7 @@ class Coordinator:
 
     async def read(self, name: TableName, raw_key: str, consistency: Consistency) -> Found:
         deadline_s = self._clock() + DEADLINE_S
+        await self._heard_of(name)
         for _ in range(ATTEMPTS_MAX):
             view = self._view(name)
             try:
@@ -144,6 +147,19 @@ class Coordinator:
             f"Not enough replicas answered for {consistency}. {tally.shortage.told()}",
             epoch=view.metadata.epoch,
         )
+
+    async def _heard_of(self, name: TableName) -> None:
+        """A table that was made a moment ago may be with the next entries: a short wait for it.
+
+        Nobody is asked, so that names that do not exist cost the log nothing.
+        """
+        clock, applied = self._clock, self._engine.applied
+        deadline_s = clock() + NEWS_TIMEOUT_S
+        while applied.metadata.schema.table(name.keyspace, name.table) is None:
+            news = Epoch(applied.metadata.epoch + 1)
+            if not await self._engine.reached(news, max(deadline_s - clock(), 0)):
+                return
+            applied = self._engine.applied
 
     def _view(self, name: TableName) -> View:
         self._fitness.check()
