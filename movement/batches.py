@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -15,6 +14,7 @@ from metadata.strategies import Owners
 from metadata.tokens import FULL, Range
 from movement.transfers import Gained, Transfer
 from store.ranges import Span, common, spans_of
+from store.segments import Group
 
 RANGES_MAX = 64
 """Of one job: each adds to the expression that says in which range a row lies."""
@@ -23,7 +23,11 @@ Spans = tuple[Span, ...]
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """A segment's file at a node. Only rows in `ranges` count; the others were cleaned away."""
+    """A segment's file at a node. Only rows in `ranges` count; the others were cleaned away.
+
+    `groups` and `is_bare` are known once its footer was read: its row groups, and whether it has
+    no column that the table has not.
+    """
 
     node: NodeId
     path: str
@@ -32,6 +36,9 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     last: int
     ranges: tuple[Range, ...] = (FULL,)
+    sha256: str = ""
+    groups: tuple[Group, ...] = ()
+    is_bare: bool = False
 
     @property
     def reach(self) -> Span:
@@ -103,30 +110,98 @@ def read_from(sources: Mapping[Range, Owners], pieces: Iterable[Piece]) -> list[
     return [Reading(spans, tuple(found)) for spans, found in sorted(wanted.items())]
 
 
-def overlaps(readings: Iterable[Reading]) -> bool:
-    """True if a row may be in two files, so that its versions have to be merged.
+def parted(readings: Iterable[Reading]) -> tuple[list[Reading], list[Reading]]:
+    """Files whose rows are in no other file, and files whose versions have to be merged.
 
     One file has each row once: whoever writes a segment sees to that.
     """
-    reaches = sorted(
-        part
+    listed = list(readings)
+    tangled = _tangled(listed)
+    alone = (_kept(reading, lambda piece: piece.path not in tangled) for reading in listed)
+    merged = (_kept(reading, lambda piece: piece.path in tangled) for reading in listed)
+    return [item for item in alone if item.pieces], [item for item in merged if item.pieces]
+
+
+def divided(readings: Iterable[Reading]) -> tuple[list[Piece], list[Reading]]:
+    """Files that can be taken as they are, and what is left to be read row by row.
+
+    Every row of such a file is wanted, counts, and is in no other file; and the file has nothing
+    that the table has not.
+    """
+    alone, merged = parted(readings)
+    taken = [
+        piece
+        for reading in alone
+        for piece in reading.pieces
+        if piece.sha256
+        and piece.is_bare
+        and common(reading.spans, (piece.reach,)) == (piece.reach,)
+    ]
+    paths = {piece.path for piece in taken}
+    rest = (_kept(reading, lambda piece: piece.path not in paths) for reading in alone)
+    return taken, [*(item for item in rest if item.pieces), *merged]
+
+
+def expected(readings: Iterable[Reading]) -> tuple[int, int]:
+    """About how many rows and bytes will be read.
+
+    Tokens are hashes and hence spread evenly over a row group, but not over a file: between its
+    first and its last token may lie ranges of which its node has nothing.
+    """
+    rows, size_bytes = 0.0, 0.0
+    for reading in readings:
+        for piece in reading.pieces:
+            found = _rows_within(piece, reading.spans)
+            rows += found
+            size_bytes += found * piece.size_bytes / max(1, piece.rows)
+    return round(rows), round(size_bytes)
+
+
+def copies_of(sources: Mapping[Range, Sequence[NodeId]]) -> float:
+    """How often each row is read, on average: owners of a range have about the same rows."""
+    width = sum(item.width for item in sources)
+    total = sum(item.width * len(nodes) for item, nodes in sources.items())
+    return max(1.0, total / width) if width else 1.0
+
+
+def _kept(reading: Reading, wanted: Callable[[Piece], bool]) -> Reading:
+    return Reading(reading.spans, tuple(piece for piece in reading.pieces if wanted(piece)))
+
+
+def _tangled(readings: list[Reading]) -> set[str]:
+    """Paths of files that have a token in common with another, or with one that has."""
+    parts = sorted(
+        (part, piece.path)
         for reading in readings
         for piece in reading.pieces
         for part in common(reading.spans, (piece.reach,))
     )
-    return any(one.last >= other.first for one, other in pairwise(reaches))
+    tangled: set[str] = set()
+    cluster: set[str] = set()
+    last: int | None = None
+    for part, path in parts:
+        if last is not None and part.first > last:
+            cluster, last = set(), None
+        cluster.add(path)
+        last = part.last if last is None else max(last, part.last)
+        if len(cluster) > 1:
+            tangled |= cluster
+    return tangled
 
 
-def expected(readings: Iterable[Reading]) -> tuple[int, int]:
-    """About how many rows and bytes will be read: tokens are spread evenly over a file."""
-    rows, size_bytes = 0.0, 0.0
-    for reading in readings:
-        for piece in reading.pieces:
-            parts = common(reading.spans, (piece.reach,))
-            share = sum(_width(part) for part in parts) / _width(piece.reach)
-            rows += piece.rows * share
-            size_bytes += piece.size_bytes * share
-    return round(rows), round(size_bytes)
+def _rows_within(piece: Piece, spans: Spans) -> float:
+    groups = piece.groups or (Group(0, piece.rows, piece.size_bytes, piece.reach),)
+    rows, place = 0.0, 0
+    for group in groups:
+        # Both are in order, so what lies before this group lies before all that follow.
+        while place < len(spans) and spans[place].last < group.span.first:
+            place += 1
+        for span in spans[place:]:
+            if span.first > group.span.last:
+                break
+            (part,) = common((span,), (group.span,))
+            rows += group.rows * _width(part) / _width(group.span)
+    return rows
 
 
 def _width(span: Span) -> int:

@@ -66,7 +66,8 @@ def newest(rows: DataFrame, partitions: int, ranges: Sequence[Range]) -> DataFra
     Rows are dealt out by parts of the token range, so that files hold neighbours.
     """
     hashed = with_hash(rows).withColumn(BUCKET, _bucket(partitions, ranges))
-    versions = Window.partitionBy(BUCKET, "_token", "_key").orderBy(
+    # The token first: rows are then told apart by one number while they are sorted.
+    versions = Window.partitionBy("_token", BUCKET, "_key").orderBy(
         *(F.col(name).desc() for name in _ORDER)
     )
     dealt = hashed.repartition(partitions, BUCKET)

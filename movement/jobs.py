@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documents 
 from metadata.receipts import Figures
 from metadata.schema import Column, Table
 from metadata.tokens import Range
-from movement.batches import Reading, expected, overlaps
+from movement.batches import Reading, expected, parted
 from movement.expressions import (
     HASH,
     RANGE,
@@ -33,6 +33,21 @@ FILE_ROWS_MAX = 2_000_000
 GROUP_ROWS_MAX = 4096
 GROUP_BYTES_MAX = 8 * 1024 * 1024
 
+# As a node writes its own segments: what differs in every row is not looked up in a dictionary,
+# and only tokens and timestamps are asked for their bounds. Everything is read again at once and
+# rewritten by compactions, so that a quick compression is good enough.
+_STATISTICS = "parquet.column.statistics.enabled"
+_WRITING: dict[str, str | int] = {
+    "parquet.block.size": GROUP_BYTES_MAX,
+    "parquet.compression.codec.zstd.level": 1,
+    _STATISTICS: "false",
+    **{f"{_STATISTICS}#{name}": "true" for name in ("_token", "_timestamp")},
+    **{
+        f"parquet.enable.dictionary#{name}": "false"
+        for name in ("_token", "_key", "_timestamp", "_digest")
+    },
+}
+
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of one table: where they are read, and in which ranges they lie.
@@ -44,6 +59,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[Column, ...]
     ranges: tuple[Range, ...]
     readings: tuple[Reading, ...]
+
+    def of(self, readings: Sequence[Reading]) -> Wanted:
+        """Only what is read there."""
+        return msgspec.structs.replace(self, readings=tuple(readings))
 
     @property
     def partitions(self) -> int:
@@ -63,18 +82,17 @@ def copy(spark: SparkSession, wanted: Wanted, folder: str) -> None:
     """The newest version of each row into a new folder, sorted, in small row groups."""
     if not wanted.readings:
         return
-    rows = _read(spark, wanted)
-    if overlaps(wanted.readings):
-        rows = newest(rows, wanted.partitions, wanted.ranges)
-    else:
+    alone, merged = map(wanted.of, parted(wanted.readings))
+    parts = []
+    if alone.readings:
         # One task may have read several files, or parts of one in any order.
-        rows = rows.sortWithinPartitions("_token", "_key")
-    (
-        rows.write.option("parquet.block.size", GROUP_BYTES_MAX)
-        .option("parquet.block.row.count.limit", GROUP_ROWS_MAX)
-        .option("maxRecordsPerFile", FILE_ROWS_MAX)
-        .parquet(folder)
-    )
+        parts.append(_read(spark, alone).sortWithinPartitions("_token", "_key"))
+    if merged.readings:
+        parts.append(newest(_read(spark, merged), merged.partitions, wanted.ranges))
+    rows = reduce(DataFrame.unionAll, parts)
+    rows.write.options(**_WRITING).option("parquet.block.row.count.limit", GROUP_ROWS_MAX).option(
+        "maxRecordsPerFile", FILE_ROWS_MAX
+    ).parquet(folder)
 
 
 def written(spark: SparkSession, paths: Sequence[str]) -> list[Written]:
@@ -91,10 +109,13 @@ def merged_figures(spark: SparkSession, wanted: Wanted) -> list[SliceFigures]:
     """Of the newest versions of the rows, as the sources have them."""
     if not wanted.readings:
         return []
-    rows = with_hash(_read(spark, wanted))
-    if overlaps(wanted.readings):
-        rows = newest_hashes(rows, wanted.partitions)
-    return _figures(wanted, rows)
+    alone, merged = map(wanted.of, parted(wanted.readings))
+    parts = []
+    if alone.readings:
+        parts.append(with_hash(_read(spark, alone)).select("_token", HASH))
+    if merged.readings:
+        parts.append(newest_hashes(with_hash(_read(spark, merged)), merged.partitions))
+    return _figures(wanted, reduce(DataFrame.unionAll, parts))
 
 
 def stored_figures(spark: SparkSession, wanted: Wanted) -> list[SliceFigures]:

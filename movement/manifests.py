@@ -22,7 +22,7 @@ MANIFESTS = "manifests"
 MANIFEST_BYTES_MAX = 64 * 1024 * 1024
 
 
-class StagedPart(msgspec.Struct, frozen=True):
+class StagedPart(msgspec.Struct, frozen=True, order=True):
     path: str
     size_bytes: int
     sha256: str

@@ -26,6 +26,9 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from movement.masters import silence
+from movement.offspring import stop_all
+
 T = TypeVar("T")
 Work: TypeAlias = Callable[[SparkSession], T]
 
@@ -102,13 +105,17 @@ class Tasks(msgspec.Struct, frozen=True):
 
 
 class Spark:
-    """Started when it is first needed, and again when it died. One per process."""
+    """Started by `warm` or when it is first needed, and again when it died. One per process."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
         self._session: SparkSession | None = None
         self._starting = asyncio.Lock()
         self._threads = ThreadPoolExecutor(JOBS_AT_ONCE_MAX, thread_name_prefix="spark")
+
+    async def warm(self) -> None:
+        """Start it, unless it runs. Raises what a job would; whoever comes next tries again."""
+        await self._started()
 
     async def run(self, tag: str, work: Work[T]) -> T:
         """What `work` gives; whatever it runs bears the tag, and is cancelled with this call.
@@ -117,9 +124,12 @@ class Spark:
         """
         session = await self._started()
         job = self._threads.submit(_tagged, session, tag, work)
+        running = asyncio.wrap_future(job)
+        # Whoever cancels does not ask how it ended, also if that is later.
+        running.add_done_callback(_ignored)
         try:
             async with asyncio.timeout(JOB_TIMEOUT_S):
-                return await asyncio.shield(asyncio.wrap_future(job))
+                return await asyncio.shield(running)
         except asyncio.CancelledError:
             await _cancelled(session, tag, job)
             raise
@@ -145,6 +155,14 @@ class Spark:
             return Tasks(0, 0)
         return await asyncio.to_thread(_tasks, self._session, tag)
 
+    async def call_off(self) -> None:
+        """Give up a start that is under way, by stopping its Java process: this one's only child.
+
+        Whoever waits for the start learns that it failed.
+        """
+        if self._starting.locked():
+            await asyncio.to_thread(stop_all)
+
     async def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
@@ -161,6 +179,12 @@ class Spark:
             return self._session
 
     async def _start(self) -> SparkSession:
+        silent = await silence(self._settings.master)
+        if silent is not None:
+            raise SparkUnreachableError(
+                f"Spark at {self._settings.master} does not answer ({silent}): start its master, "
+                "or give the driver another one by RINGLOG_SPARK_MASTER."
+            )
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 return await asyncio.to_thread(_start, self._settings)
@@ -177,7 +201,6 @@ async def _cancelled(session: SparkSession, tag: str, job: Future[Any]) -> None:
     if job.cancel():
         return
     running = asyncio.wrap_future(job)
-    # Whoever cancels does not ask how it ended, also if that is later.
     running.add_done_callback(_ignored)
     clock = asyncio.get_running_loop().time
     deadline_s = clock() + CANCEL_TIMEOUT_S

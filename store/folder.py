@@ -129,11 +129,11 @@ class Folder:
         """Jobs make and remove folders meanwhile; one that came or went is looked at again."""
         for _ in range(LISTINGS_MAX - 1):
             try:
-                return self._filesystem.get_file_info(selector)
+                return list(self._filesystem.get_file_info(selector))
             except FileNotFoundError:
                 continue
         try:
-            return self._filesystem.get_file_info(selector)
+            return list(self._filesystem.get_file_info(selector))
         except OSError as error:
             raise named_os(error, str(selector.base_dir)) from error
 

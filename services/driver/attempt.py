@@ -11,7 +11,7 @@ from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId
 from metadata.sequences import Sequence
 from movement import manifests
-from movement.batches import Batch, batches, expected
+from movement.batches import Batch, batches
 from movement.manifests import Manifest, ManifestError
 from movement.receipts import Copied, Proof, proofs
 from movement.spark import SparkError
@@ -51,7 +51,8 @@ class Attempt:
         stagings = await self._stagings({batch.target for batch in wanted})
         copyings = {batch: self._copying(batch, stagings[batch.target]) for batch in wanted}
         found = {batch: await self._found(batch, copyings[batch], gained) for batch in wanted}
-        flushed = await self._flushed(gained, [batch for batch in wanted if found[batch] is None])
+        missing = {batch: copyings[batch] for batch in wanted if found[batch] is None}
+        flushed = await self._flushed(gained, missing)
         self._meter.say("copying")
         copied = await all_of(
             self._landed(batch, copyings[batch], found[batch], flushed) for batch in wanted
@@ -95,15 +96,15 @@ class Attempt:
         self._meter.find_done(manifest.name, rows, size_bytes)
         return manifest
 
-    async def _flushed(self, gained: list[Gained], missing: list[Batch]) -> Flushed:
+    async def _flushed(self, gained: list[Gained], missing: dict[Batch, Copying]) -> Flushed:
         if not missing:
             return Flushed()
         self._meter.say("flushing")
         wanted = _of(gained, missing)
         flushed = await flushed_sources(self._tools.nodes, self._sequence, wanted)
-        for batch in missing:
-            name = batch.name_in(self._sequence.id, self._sequence.due.value)
-            self._meter.expect(name, *expected(flushed.readings(batch)))
+        for batch, copying in missing.items():
+            with told(batch):
+                await copying.expect(flushed)
         return flushed
 
     async def _landed(

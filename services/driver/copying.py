@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
-from metadata.schema import Column
+from metadata.schema import Column, Table
 from metadata.sessions import SessionId
-from movement import jobs, manifests
-from movement.batches import Batch, Reading, read_from
-from movement.checking import fault_of
+from movement import jobs, manifests, taking
+from movement.batches import Batch, Piece, Reading, copies_of, divided, expected, read_from
+from movement.checking import Unfit, looked_at
 from movement.jobs import Wanted, Written
 from movement.manifests import Manifest, Read, StagedPart
 from movement.receipts import Copied, SliceFigures, differences
@@ -30,6 +30,9 @@ LOOK_EVERY_S = 0.5
 COPY_SHARE = 0.8
 """Of the work of a batch; the rest is counting the rows."""
 DIFFERENCES_SHOWN_MAX = 3
+ROWS = "rows"
+WHOLE = "whole"
+"""Sub-folders of an attempt: what was written by the job, and files that were taken as they are."""
 
 StillOpen = Callable[[SessionId], Awaitable[bool]]
 """By the newest entry of the log, not by what is known here."""
@@ -58,6 +61,15 @@ class Copying:
         self._batch = batch
         self._place = place
         self._meter = meter
+        self._looked_at: tuple[Reading, ...] | None = None
+
+    async def expect(self, flushed: Flushed) -> None:
+        """Look at the files that are to be read, and tell how much there is to move."""
+        readings = await self._checked(flushed)
+        sources = flushed.sources(self._batch)
+        copies = copies_of({span: [item.node for item in found] for span, found in sources.items()})
+        rows, size_bytes = expected(readings)
+        self._meter.expect(self._place.name, round(rows / copies), round(size_bytes / copies))
 
     async def found(self) -> Manifest | None:
         """What an earlier attempt has published."""
@@ -72,7 +84,7 @@ class Copying:
             found = await self._run(lambda spark: jobs.written(spark, paths))
         except JobFailedError:
             return False
-        return _parts(found) == manifest.files
+        return sorted(_parts(found)) == sorted(manifest.files)
 
     async def withdraw(self) -> None:
         await asyncio.to_thread(manifests.withdraw, self._place.staging, self._place.name)
@@ -108,38 +120,55 @@ class Copying:
         )
 
     async def _staged(self, flushed: Flushed) -> Manifest:
-        batch, folder = self._batch, self._place.folder
+        batch = self._batch
         sources = flushed.sources(batch)
-        wanted = await self._checked(flushed.readings(batch))
+        readings = await self._checked(flushed)
         # Neither knows of the other: what is counted is read from the sources again.
         files, figures = await together(
-            self._files(wanted, folder),
-            self._run(lambda spark: jobs.merged_figures(spark, wanted)),
+            self._files(readings),
+            self._run(lambda spark: jobs.merged_figures(spark, self._wanted(readings))),
         )
-        self._meter.advance(self._place.name, 1.0)
+        rows, size_bytes = _moved(files, figures)
+        self._meter.settle(self._place.name, rows, size_bytes)
         return Manifest(
             name=self._place.name,
             table=batch.table.id,
             target=batch.target,
             columns=batch.table.columns,
             reads=tuple(Read(span, sources[span]) for span in batch.ranges),
-            files=_parts(files),
+            files=files,
             figures=tuple(figures),
         )
 
-    async def _files(self, wanted: Wanted, folder: str) -> list[Written]:
-        if not wanted.readings:
-            return []
-        await self._watched(lambda spark: jobs.copy(spark, wanted, folder))
-        return await self._run(lambda spark: jobs.written(spark, [folder]))
+    async def _files(self, readings: Sequence[Reading]) -> tuple[StagedPart, ...]:
+        """Whole files as they are where that will do, and the rows of all others."""
+        whole, rest = divided(readings)
+        try:
+            parts = await self._taken(whole) if whole else []
+        except JobFailedError:
+            # Perhaps the workers have no Python. The rows need none; what else may be in the way
+            # is in theirs too, and told then.
+            parts, rest = [], list(readings)
+        if rest:
+            wanted, folder = self._wanted(rest), f"{self._place.folder}/{ROWS}"
+            await self._watched(lambda spark: jobs.copy(spark, wanted, folder))
+            parts += _parts(await self._run(lambda spark: jobs.written(spark, [folder])))
+        return tuple(parts)
 
-    async def _checked(self, readings: tuple[Reading, ...]) -> Wanted:
-        for reading in readings:
-            for piece in reading.pieces:
-                fault = await asyncio.to_thread(fault_of, piece, self._batch.table)
-                if fault is not None:
-                    raise WorkError(f"segment {piece.path} of node {piece.node} {fault}")
-        return self._wanted(self._batch.table.columns, readings)
+    async def _taken(self, pieces: Sequence[Piece]) -> list[StagedPart]:
+        """The target compares them with what their node has noted when it wrote them."""
+        paths, folder = [piece.path for piece in pieces], f"{self._place.folder}/{WHOLE}"
+        found = await self._run(lambda spark: taking.taken(spark, paths, folder))
+        return [
+            StagedPart(path, piece.size_bytes, piece.sha256)
+            for path, piece in zip(found, pieces, strict=True)
+        ]
+
+    async def _checked(self, flushed: Flushed) -> tuple[Reading, ...]:
+        if self._looked_at is None:
+            readings = flushed.readings(self._batch)
+            self._looked_at = await asyncio.to_thread(_all_checked, readings, self._batch.table)
+        return self._looked_at
 
     async def _import(self, manifest: Manifest) -> None:
         if not manifest.files:
@@ -163,15 +192,18 @@ class Copying:
             segments = await self._tools.nodes.imported(target, self._place.session, manifest.name)
         pieces = [piece_of(target, item) for item in segments]
         readings = read_from(dict.fromkeys(manifest.ranges, (target,)), pieces)
-        wanted = self._wanted(manifest.columns, tuple(readings))
+        wanted = self._wanted(readings, manifest.columns)
         return await self._run(lambda spark: jobs.stored_figures(spark, wanted))
 
-    def _wanted(self, columns: tuple[Column, ...], readings: tuple[Reading, ...]) -> Wanted:
+    def _wanted(
+        self, readings: Iterable[Reading], columns: tuple[Column, ...] | None = None
+    ) -> Wanted:
+        table = self._batch.table
         return Wanted(
-            table=self._batch.table,
-            columns=columns,
+            table=table,
+            columns=table.columns if columns is None else columns,
             ranges=self._batch.ranges,
-            readings=readings,
+            readings=tuple(readings),
         )
 
     async def _run(self, work: Work[T]) -> T:
@@ -194,5 +226,23 @@ class Copying:
                 self._meter.advance(self._place.name, COPY_SHARE * tasks.done / tasks.all)
 
 
-def _parts(files: Iterable[Written]) -> tuple[StagedPart, ...]:
-    return tuple(StagedPart(item.path, item.size_bytes, item.sha256) for item in files)
+def _all_checked(readings: Iterable[Reading], table: Table) -> tuple[Reading, ...]:
+    return tuple(
+        Reading(reading.spans, tuple(_checked(piece, table) for piece in reading.pieces))
+        for reading in readings
+    )
+
+
+def _checked(piece: Piece, table: Table) -> Piece:
+    found = looked_at(piece, table)
+    if isinstance(found, Unfit):
+        raise WorkError(f"segment {piece.path} of node {piece.node} {found.reason}")
+    return found
+
+
+def _moved(files: Iterable[StagedPart], figures: Iterable[SliceFigures]) -> tuple[int, int]:
+    return sum(item.figures.rows for item in figures), sum(item.size_bytes for item in files)
+
+
+def _parts(files: Iterable[Written]) -> list[StagedPart]:
+    return [StagedPart(item.path, item.size_bytes, item.sha256) for item in files]

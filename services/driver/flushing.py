@@ -88,6 +88,7 @@ def piece_of(node: NodeId, file: SegmentFile) -> Piece:
         first=file.min_token,
         last=file.max_token,
         ranges=file.ranges,
+        sha256=file.checksum,
     )
 
 

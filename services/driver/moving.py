@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import msgspec
+import structlog
 
 from client.client import Client
 from client.errors import ClientError
@@ -16,7 +17,7 @@ from metadata.receipts import Receipt
 from metadata.sequences import Sequence
 from metadata.sessions import SessionId
 from movement.receipts import Proof
-from movement.spark import Spark, SparkSettings
+from movement.spark import Spark, SparkError, SparkSettings
 from sequences.ports import WorkError
 from services.driver.attempt import Attempt, tag_of
 from services.driver.copying import Tools
@@ -30,6 +31,12 @@ from services.settings import DriverSettings
 from store.failures import StoreError
 from store.folder import Folder, folder_at
 
+logger = structlog.get_logger()
+
+WARM_AFTER_S = 20.0
+"""Starting Java is work: what else starts with the driver goes first, and a short-lived cluster
+never does it.
+"""
 DETAILS = "receipts"
 """The folder of a driver in which the finer figures behind receipts are kept."""
 
@@ -101,12 +108,35 @@ class Movements(msgspec.Struct, frozen=True):
 async def moving(
     settings: DriverSettings, calls: NodeCalls, links: Links
 ) -> AsyncIterator[Movements]:
-    """With a Spark application of its own, started by the first movement."""
-    spark = Spark(SparkSettings(master=settings.spark_master))
+    """With a Spark application of its own, which is started meanwhile."""
+    spark = Spark(SparkSettings(master=settings.spark_master, more=settings.spark_conf))
     clock = asyncio.get_running_loop().time
     tools = Tools(spark, HttpDataNodes(calls), OpenSessions(links.client))
     details = None if settings.state_dir is None else folder_at(str(settings.state_dir / DETAILS))
-    try:
+    async with kept_warm(spark):
         yield Movements(SparkMover(tools, clock, details), Repairer(tools, clock))
+
+
+@asynccontextmanager
+async def kept_warm(spark: Spark, after_s: float = WARM_AFTER_S) -> AsyncIterator[None]:
+    """The first sequence need not wait for Java; where it cannot be started, that one says so."""
+    stopping = asyncio.Event()
+    warming = asyncio.ensure_future(_warm(spark, stopping, after_s))
+    try:
+        yield
     finally:
+        stopping.set()
+        await spark.call_off()
+        await asyncio.gather(warming, return_exceptions=True)
         await spark.close()
+
+
+async def _warm(spark: Spark, stopping: asyncio.Event, after_s: float) -> None:
+    try:
+        async with asyncio.timeout(after_s):
+            await stopping.wait()
+    except TimeoutError:
+        try:
+            await spark.warm()
+        except SparkError as error:
+            logger.warning("spark_not_started", error=str(error))

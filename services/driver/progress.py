@@ -34,10 +34,14 @@ class Meter:
         """Never back, also when a job is run again."""
         self._shares[part] = max(self._shares.get(part, 0.0), min(1.0, share))
 
-    def find_done(self, part: str, rows: int, size_bytes: int) -> None:
+    def settle(self, part: str, rows: int, size_bytes: int) -> None:
+        """It is done, and this is how much it was; what was expected is forgotten."""
         self.expect(part, rows, size_bytes)
-        self._found.add(part)
         self.advance(part, 1.0)
+
+    def find_done(self, part: str, rows: int, size_bytes: int) -> None:
+        self._found.add(part)
+        self.settle(part, rows, size_bytes)
 
     @property
     def moved(self) -> Moved:

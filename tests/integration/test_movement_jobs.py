@@ -15,7 +15,7 @@ from metadata.epoch import Epoch
 from metadata.schema import Column, Table, TableId
 from metadata.tokens import FULL, MAXIMUM, MINIMUM, Range, Token
 from movement import jobs
-from movement.batches import Piece, overlaps, read_from
+from movement.batches import Piece, parted, read_from
 from movement.jobs import Wanted
 from movement.receipts import added, differences
 from store.merging import table_of
@@ -140,7 +140,7 @@ async def test_what_is_written_is_sorted_and_has_each_row_once(
     pieces = [written(tmp_path, "old", old), written(tmp_path, "new", new)]
     parts = (Range(MINIMUM, Token(0)), Range(Token(0), Token(2**40)), Range(Token(2**40), MINIMUM))
     both = wanted(pieces, *parts)
-    assert overlaps(both.readings)
+    assert parted(both.readings)[1]
 
     folder = str(tmp_path / "out")
     await warm_spark.run("x", lambda session: jobs.copy(session, both, folder))
@@ -166,7 +166,7 @@ async def test_files_that_do_not_overlap_are_copied_as_they_are(warm_spark, tmp_
         for name, start in (("one", 0), ("other", 100))
     ]
     both = wanted(pieces)
-    assert not overlaps(both.readings)
+    assert not parted(both.readings)[1]
 
     folder = str(tmp_path / "out")
     await warm_spark.run("x", lambda session: jobs.copy(session, both, folder))

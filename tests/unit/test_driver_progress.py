@@ -68,6 +68,22 @@ def test_a_share_never_shrinks_or_exceeds_the_whole():
     assert meters.moved(FIRST).rows_done == 100
 
 
+def test_what_is_done_counts_by_what_it_was():
+    """However far off the guess was, it ends at what was moved."""
+    clock, meters, meter = begun()
+    meter.expect("a", 1600, 16_000)
+    meter.expect("b", 100, 1000)
+    clock.now_s += 10
+    meter.advance("a", 0.5)
+
+    meter.settle("a", 1000, 9000)
+
+    found = meters.moved(FIRST)
+    assert (found.rows_done, found.rows_total) == (1000, 1100)
+    assert (found.bytes_done, found.bytes_total) == (9000, 10_000)
+    assert found.rows_per_s == 100.0
+
+
 def test_what_was_found_done_does_not_count_for_the_rate():
     clock, meters, meter = begun()
     meter.find_done("old", 900, 900)

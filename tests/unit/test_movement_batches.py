@@ -18,14 +18,17 @@ from movement.batches import (
     Piece,
     Reading,
     batches,
+    copies_of,
+    divided,
     expected,
-    overlaps,
+    parted,
     read_from,
     sources_of,
 )
 from movement.manifests import Manifest, ManifestError, Read, suits
 from movement.transfers import chosen, gained_by
 from store.ranges import Span
+from store.segments import Group
 from tests.builders import in_step, joined_cluster, only_sequence, span
 
 
@@ -137,24 +140,78 @@ def test_the_minimum_token_is_read_with_the_last_range():
     assert found.spans == (Span(MINIMUM, MINIMUM), Span(Token(11), MAXIMUM))
 
 
+def names(readings):
+    return [piece.path for reading in readings for piece in reading.pieces]
+
+
 @pytest.mark.parametrize(
     ("pieces", "merged"),
     [
-        ([piece(0, 99), piece(100, 200, name="b")], False),
-        ([piece(0, 100), piece(100, 200, name="b")], True),
-        ([piece(0, 500), piece(10, 20, name="b"), piece(600, 700, name="c")], True),
-        ([piece(0, 500)], False),
-        ([], False),
+        ([piece(0, 99), piece(100, 200, name="b")], []),
+        ([piece(0, 100), piece(100, 200, name="b")], ["a", "b"]),
+        ([piece(0, 500), piece(10, 20, name="b"), piece(600, 700, name="c")], ["a", "b"]),
+        ([piece(0, 500), piece(10, 20, name="b"), piece(400, 700, name="c")], ["a", "b", "c"]),
+        ([piece(0, 500)], []),
+        ([], []),
     ],
 )
 def test_versions_are_merged_only_where_files_overlap(pieces, merged):
-    assert overlaps(read_from({span(-1, 900): (NodeId(1),)}, pieces)) is merged
+    readings = read_from({span(-1, 900): (NodeId(1),)}, pieces)
+
+    alone, tangled = parted(readings)
+
+    assert sorted(names(tangled)) == merged
+    assert sorted(names(alone) + merged) == sorted(item.path for item in pieces)
 
 
 def test_files_that_overlap_elsewhere_need_no_merge():
     wanted = {span(0, 50): (NodeId(1),), span(900, 950): (NodeId(1),)}
 
-    assert overlaps(read_from(wanted, [piece(0, 500), piece(400, 950, name="b")])) is False
+    assert not parted(read_from(wanted, [piece(0, 500), piece(400, 950, name="b")]))[1]
+
+
+def whole(first, last, **given):
+    return msgspec.structs.replace(piece(first, last, **given), sha256="ab", is_bare=True)
+
+
+def test_a_file_is_taken_as_it_is_where_all_of_it_is_wanted():
+    inside, edge = whole(101, 200, name="in"), whole(190, 260, name="out")
+    apart = msgspec.structs.replace(whole(110, 120, name="old"), is_bare=False)
+    wanted = {span(100, 200): (NodeId(1),)}
+
+    assert divided(read_from(wanted, [inside])) == ([inside], [])
+    assert divided(read_from(wanted, [edge]))[0] == []
+    assert divided(read_from(wanted, [apart]))[0] == []
+    unknown = msgspec.structs.replace(inside, sha256="")
+    assert divided(read_from(wanted, [unknown]))[0] == []
+
+
+def test_files_that_overlap_are_not_taken_as_they_are():
+    wanted = {span(0, 900): (NodeId(1), NodeId(2))}
+    one, other = whole(100, 200, name="a"), whole(150, 160, node=2, name="b")
+    third = whole(300, 400, name="c")
+
+    taken, rest = divided(read_from(wanted, [one, other, third]))
+
+    assert taken == [third]
+    assert sorted(names(rest)) == ["a", "b"]
+
+
+def test_a_file_of_which_a_part_was_cleaned_away_is_not_taken_as_it_is():
+    """Or rows would come back that its node has not any more."""
+    wanted = {span(0, 900): (NodeId(1),)}
+    cleaned = whole(100, 200, ranges=(span(0, 150),))
+
+    taken, rest = divided(read_from(wanted, [cleaned]))
+
+    assert taken == []
+    assert names(rest) == ["a"]
+
+
+def test_a_file_with_rows_that_another_node_is_asked_for_is_not_taken_as_it_is():
+    wanted = {span(0, 150): (NodeId(1),), span(150, 300): (NodeId(2),)}
+
+    assert divided(read_from(wanted, [whole(100, 200)]))[0] == []
 
 
 def test_what_will_be_read_is_estimated_by_width():
@@ -162,6 +219,28 @@ def test_what_will_be_read_is_estimated_by_width():
 
     assert expected([reading]) == (50, 500)
     assert expected([]) == (0, 0)
+
+
+def test_what_will_be_read_is_estimated_by_row_groups_where_they_are_known():
+    """A node has nothing of the ranges between its own."""
+    groups = (
+        Group(0, 60, 600, Span(Token(1), Token(10))),
+        Group(1, 40, 400, Span(Token(901), Token(1000))),
+    )
+    known = msgspec.structs.replace(piece(1, 1000), groups=groups)
+    spans = (span(0, 10), span(950, 990), span(995, 1000))
+    wanted = dict.fromkeys(spans, (NodeId(1),))
+
+    assert expected(read_from(wanted, [known])) == (60 + 16 + 2, 780)
+
+
+def test_rows_that_several_owners_have_are_moved_once():
+    one, other, third = NodeId(1), NodeId(2), NodeId(3)
+
+    assert copies_of({span(0, 50): (one,)}) == 1.0
+    assert copies_of({span(0, 50): (one, other), span(50, 100): (other, third)}) == 2.0
+    assert copies_of({span(0, 75): (one, other), span(75, 100): (one,)}) == 1.75
+    assert copies_of({}) == 1.0
 
 
 def manifest_of(batch, sources=(1,), epoch=9):

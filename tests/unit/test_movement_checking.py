@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from metadata.directory import NodeId
 from metadata.tokens import Token
 from movement.batches import Piece
-from movement.checking import fault_of
+from movement.checking import Unfit, looked_at
 from store.merging import table_of
 from tests.store_model import TABLE, row
 
@@ -21,6 +22,11 @@ def made(token, key="k"):
 def piece_at(path, **given):
     known = {"rows": 10, "first": 0, "last": 9, "size_bytes": path.stat().st_size, **given}
     return Piece(node=NodeId(1), path=str(path), **known)
+
+
+def fault_of(piece, table):
+    found = looked_at(piece, table)
+    return found.reason if isinstance(found, Unfit) else None
 
 
 @pytest.fixture
@@ -96,3 +102,30 @@ def test_a_file_may_be_named_by_its_address(path):
     )
 
     assert fault_of(piece, TABLE) is None
+
+
+def test_what_a_footer_tells_is_kept(path):
+    content = table_of(TABLE, [made(token) for token in range(10)])
+    pq.write_table(content, path, row_group_size=4)
+
+    found = looked_at(piece_at(path), TABLE)
+
+    assert isinstance(found, Piece)
+    assert [(group.rows, group.span.first, group.span.last) for group in found.groups] == [
+        (4, 0, 3),
+        (4, 4, 7),
+        (2, 8, 9),
+    ]
+    assert found.is_bare
+
+
+def test_a_file_with_a_dropped_column_is_not_bare(path):
+    content = table_of(TABLE, [made(token) for token in range(10)])
+    pq.write_table(content, path)
+    (gone, *_), kept = TABLE.columns[-1:], TABLE.columns[:-1]
+    table = msgspec.structs.replace(TABLE, columns=kept, dropped=(gone,))
+
+    found = looked_at(piece_at(path), table)
+
+    assert isinstance(found, Piece)
+    assert not found.is_bare
