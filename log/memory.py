@@ -63,6 +63,13 @@ class MemoryLog:
             found.append(sealed)
         return found
 
+    async def hash_at(self, epoch: Epoch) -> bytes | None:
+        found = self._entries[max(0, epoch - 1) : epoch]
+        return found[0].hash if found else None
+
+    async def hashes_after(self, epoch: Epoch, *, entries_max: int) -> Sequence[bytes]:
+        return [sealed.hash for sealed in islice(self._entries, epoch, epoch + entries_max)]
+
     async def tip(self) -> Tip:
         return tip_of(self._entries[-1]) if self._entries else NO_ENTRIES
 

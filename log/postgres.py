@@ -21,6 +21,7 @@ from log.store import (
     Refusal,
     StoreUnavailableError,
     TipMoved,
+    TrimmedError,
     committed,
 )
 from metadata.epoch import Epoch
@@ -90,6 +91,13 @@ SELECT epoch, entry_id, kind, payload, previous_hash, hash FROM (
 ) AS counted
 WHERE size <= $3 OR size = octet_length(payload) ORDER BY epoch
 """
+# The row where the log begins stays whole, though its partition went.
+_SEAM = """
+SELECT epoch, entry_id, kind, payload, previous_hash, hash, archive
+FROM log_seams ORDER BY epoch DESC LIMIT 1
+"""
+_HASH_AT = "SELECT hash FROM decisions WHERE epoch = $1"
+_HASHES_AFTER = "SELECT hash FROM decisions WHERE epoch > $1 AND epoch <= $2 ORDER BY epoch"
 _DECISIONS = """
 SELECT entry_id, request, epoch, hash, result, refusal, refused_at
 FROM decisions WHERE entry_id = ANY($1)
@@ -134,11 +142,39 @@ class PostgresLog:
         self, epoch: Epoch, *, entries_max: int, bytes_max: int
     ) -> Sequence[SealedEntry]:
         rows = await self._sessions.fetch(_READ_AFTER, epoch, entries_max, bytes_max)
-        return [SealedEntry(**dict(row)) for row in rows]
+        found = [SealedEntry(**dict(row)) for row in rows]
+        if found and found[0].epoch != epoch + 1:
+            return await self._across_the_seam(epoch, found, entries_max)
+        return found
+
+    async def hash_at(self, epoch: Epoch) -> bytes | None:
+        rows = await self._sessions.fetch(_HASH_AT, epoch)
+        return rows[0]["hash"] if rows else None
 
     async def tip(self) -> Tip:
         rows = await self._sessions.fetch(_TIP)
         return Tip(rows[0]["epoch"], rows[0]["hash"]) if rows else NO_ENTRIES
+
+    async def hashes_after(self, epoch: Epoch, *, entries_max: int) -> Sequence[bytes]:
+        rows = await self._sessions.fetch(_HASHES_AFTER, epoch, epoch + entries_max)
+        return [row["hash"] for row in rows]
+
+    async def _across_the_seam(
+        self, epoch: Epoch, kept: Sequence[SealedEntry], entries_max: int
+    ) -> Sequence[SealedEntry]:
+        """What is kept, with the entry of the seam before it where that is what is due."""
+        rows = await self._sessions.fetch(_SEAM)
+        if not rows or rows[0]["epoch"] <= epoch:
+            # Nothing was trimmed there, so an entry is missing; whoever applies them will see.
+            return kept
+        seam = dict(rows[0])
+        archive = seam.pop("archive")
+        entry = SealedEntry(**seam)
+        if entry.epoch != epoch + 1:
+            raise TrimmedError(entry.epoch, archive)
+        # A trim may have come between the two reads.
+        follows = kept[0].epoch == entry.epoch + 1
+        return [entry, *(kept[: entries_max - 1] if follows else ())]
 
     async def _lost(self, claims: Sequence[SealedEntry | Refusal], onto: Tip) -> AppendResult:
         """Nothing was done: because ids are decided, or because the log has moved on."""

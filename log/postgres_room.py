@@ -11,13 +11,21 @@ from log.store import StoreUnavailableError
 from metadata.epoch import Epoch
 
 ENTRIES_AHEAD = 1_000_000
-"""More than are ever appended between two looks."""
+"""More than are ever appended between two looks; small partitions are made up to 64 ahead."""
 LOOK_EVERY_S = 5.0
+PARTITION_EPOCHS_MIN = 1_000
+PARTITION_EPOCHS_MAX = 100_000_000
+
+
+async def divide(sessions: Sessions, epochs: int) -> bool:
+    """Choose how many epochs a partition holds; False where the log has begun with another size."""
+    rows = await sessions.fetch("SELECT divide_log($1) AS is_so", epochs)
+    return bool(rows[0]["is_so"])
 
 
 async def make_room(sessions: Sessions, tip: Epoch) -> None:
-    """Let the log take at least so many entries more."""
-    await sessions.fetch("SELECT extend_log($1)", tip + ENTRIES_AHEAD)
+    """Let the log take many entries more."""
+    await sessions.fetch("SELECT make_log_room($1)", tip)
 
 
 async def keep_room(sessions: Sessions, tip: Callable[[], Epoch]) -> None:

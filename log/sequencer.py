@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -19,6 +19,7 @@ from log.store import (
     LogStore,
     StoreUnavailableError,
     TipMoved,
+    TrimmedError,
 )
 from metadata.epoch import EMPTY, Epoch
 from metadata.limits import ID_MAX
@@ -50,10 +51,14 @@ class StoppedError(Exception):
 
 
 class Hooks(msgspec.Struct, frozen=True):
-    """What the process around it gives: who commits and when, and who is told of new versions."""
+    """What the process around it gives: who commits and when, and who is told of new versions.
+
+    `jump` leads behind a seam where what comes next was trimmed, and publishes that by itself.
+    """
 
     stamp: Callable[[], Stamp]
     publish: Callable[[Applied, Sequence[SealedEntry]], None]
+    jump: Callable[[TrimmedError], Awaitable[Applied]] | None = None
 
 
 class Sequencer:
@@ -157,11 +162,18 @@ class Sequencer:
     async def _catch_up(self, upto: Epoch = BEYOND_ALL) -> None:
         """Apply what others appended."""
         while self.applied.metadata.epoch < upto:
-            entries = await self._store.read_after(
-                self.applied.metadata.epoch,
-                entries_max=self._limits.read_entries_max,
-                bytes_max=self._limits.read_bytes_max,
-            )
+            try:
+                entries = await self._store.read_after(
+                    self.applied.metadata.epoch,
+                    entries_max=self._limits.read_entries_max,
+                    bytes_max=self._limits.read_bytes_max,
+                )
+            except TrimmedError as error:
+                # This process slept for so long that what it missed is in an archive by now.
+                if self._hooks.jump is None:
+                    raise
+                self.applied = await self._hooks.jump(error)
+                continue
             if not entries:
                 return
             applied = self.applied

@@ -1,6 +1,7 @@
 """The port to whatever keeps the log, with its answers as values.
 
-What a store cannot say is an exception: `StoreUnavailableError`, and nothing below it.
+What a store cannot say is an exception: `StoreUnavailableError`, or `TrimmedError` where it no
+longer keeps what is asked for.
 """
 
 from __future__ import annotations
@@ -61,6 +62,20 @@ class StoreUnavailableError(Exception):
     retriable = True
 
 
+class TrimmedError(Exception):
+    """Entries up to `seam` were let go of; `archive` has them. One sentence for people."""
+
+    retriable = False
+
+    def __init__(self, seam: Epoch, archive: str, because: str = "") -> None:
+        super().__init__(
+            f"Entries up to epoch {seam} are no longer kept here; look in the archive {archive}"
+            f"{because}, or begin with a snapshot (snapshot=true)."
+        )
+        self.seam = seam
+        self.archive = archive
+
+
 class Appended(msgspec.Struct, frozen=True):
     """All entries are in the log and all refusals are on record."""
 
@@ -111,8 +126,17 @@ class LogStore(Protocol):
         """Entries from `epoch` + 1 on, without a gap.
 
         As many as their payloads fit in `bytes_max`, but never none where there is one, or a
-        reader could not get past a large entry.
+        reader could not get past a large entry. Raises `TrimmedError` where the first of them is
+        no longer kept.
         """
+        ...
+
+    async def hash_at(self, epoch: Epoch) -> bytes | None:
+        """The hash of an entry, also of one that is no longer kept; None where there is none."""
+        ...
+
+    async def hashes_after(self, epoch: Epoch, *, entries_max: int) -> Sequence[bytes]:
+        """The hashes of entries from `epoch` + 1 on without a gap, also of trimmed ones."""
         ...
 
     async def tip(self) -> Tip:
