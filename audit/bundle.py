@@ -32,6 +32,7 @@ from encoding.entries import ENTRY_BYTES_MAX, Entry, decode_entry
 from encoding.errors import DecodeError
 from encoding.registry import Document
 from log.chain import link
+from log.entry import SealedEntry
 from metadata.epoch import Epoch
 
 BUNDLE_BYTES_MAX = 2 * ENTRY_BYTES_MAX
@@ -84,15 +85,29 @@ def prove(archive: Archive, epoch: Epoch, *, since: SignedCheckpoint | None = No
     sealed = archive.entry(epoch)
     tree = archive.tree
     earlier = None if since is None else _earlier(archive, since, size)
+    return bundled(sealed, signed, prove_inclusion(epoch - 1, size, tree.subtree), earlier)
+
+
+def bundled(
+    sealed: SealedEntry,
+    signed: SignedCheckpoint,
+    inclusion: Sequence[bytes],
+    earlier: Earlier | None,
+) -> Bundle:
+    """An entry with its proof, wherever that was made."""
     return Bundle(
-        epoch=epoch,
+        epoch=sealed.epoch,
         payload=sealed.payload,
         previous_hash=sealed.previous_hash.hex(),
         schema=known_schemas()[sealed.payload[len(MARKER) : HEADER_BYTES].hex()],
-        inclusion=_hex(prove_inclusion(epoch - 1, size, tree.subtree)),
+        inclusion=_hex(inclusion),
         checkpoint=signed.encode().decode(),
         earlier=earlier,
     )
+
+
+def earlier_of(since: SignedCheckpoint, consistency: Sequence[bytes]) -> Earlier:
+    return Earlier(since.encode().decode(), _hex(consistency))
 
 
 def encode_bundle(bundle: Bundle) -> bytes:
@@ -147,8 +162,7 @@ def _earlier(archive: Archive, since: SignedCheckpoint, size: int) -> Earlier:
         raise ArchiveError(
             archive.files.name, "its entries are not those of the earlier checkpoint"
         )
-    proof = prove_consistency(old.size, size, archive.tree.subtree)
-    return Earlier(since.encode().decode(), _hex(proof))
+    return earlier_of(since, prove_consistency(old.size, size, archive.tree.subtree))
 
 
 def _extended(

@@ -1,16 +1,16 @@
 """Avro object containers of stored entries and of snapshots, compressed, block by block.
 
-Any Avro library reads them. They are read here by hand, because a damaged one has to say which
-epoch is the first that is lost.
+Any Avro library reads them; zstandard, where that was chosen, is an addition to some. They are read
+here by hand, because a damaged one has to say which epoch is the first that is lost.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from audit import codecs
 from audit.varints import Cursor, DamagedError, encoded_bytes, encoded_long
 from encoding.entries import ENTRY_BYTES_MAX
 from log.chain import HASH_BYTES
@@ -24,12 +24,8 @@ BLOCK_BYTES_MAX = 256 * 1024
 INFLATED_BYTES_MAX = BLOCK_BYTES_MAX + ENTRY_BYTES_MAX + 1024
 """No block of entries is larger."""
 
-COMPRESSION_LEVEL = 1
-"""Hashes do not shrink and the rest shrinks at any level; higher ones only take longer."""
-
 _MAGIC = b"Obj\x01"
 _SYNC = bytes.fromhex("9d1f5e0c72ab43d8b6e1804f2c97a35b")
-_DECODE_CHUNK_BYTES = 64
 
 Stored = tuple[int, bytes, bytes, bytes]
 """Epoch, previous hash, hash and payload, as they stand in the file."""
@@ -49,23 +45,28 @@ SNAPSHOT_SCHEMA = {
 
 
 def container(
-    schema: Mapping[str, object], blocks: Sequence[Sequence[bytes]], notes: Mapping[str, bytes]
+    schema: Mapping[str, object],
+    blocks: Sequence[Sequence[bytes]],
+    notes: Mapping[str, bytes],
+    codec: str = codecs.DEFAULT,
 ) -> bytes:
     """Blocks of encoded items; `notes` go into the header's metadata."""
     header = {
-        "avro.codec": b"deflate",
+        "avro.codec": codec.encode(),
         "avro.schema": msgspec.json.encode(schema),
         **{f"ringlog.{name}": value for name, value in notes.items()},
     }
     pairs = (encoded_bytes(name.encode()) + encoded_bytes(value) for name, value in header.items())
     parts = [_MAGIC, encoded_long(len(header)), *pairs, encoded_long(0), _SYNC]
     for block in blocks:
-        data = _deflated(b"".join(block))
+        data = codecs.compressed(b"".join(block), codec)
         parts += [encoded_long(len(block)), encoded_bytes(data), _SYNC]
     return b"".join(parts)
 
 
-def entry_container(entries: Sequence[SealedEntry], notes: Mapping[str, bytes]) -> bytes:
+def entry_container(
+    entries: Sequence[SealedEntry], notes: Mapping[str, bytes], codec: str = codecs.DEFAULT
+) -> bytes:
     blocks: list[list[bytes]] = []
     size_bytes = BLOCK_BYTES_MAX
     for sealed in entries:
@@ -82,17 +83,23 @@ def entry_container(entries: Sequence[SealedEntry], notes: Mapping[str, bytes]) 
         )
         blocks[-1].append(item)
         size_bytes += len(item)
-    return container(ENTRY_SCHEMA, blocks, notes)
+    return container(ENTRY_SCHEMA, blocks, notes, codec)
 
 
 class Container:
     """A container's header, and its blocks as they are asked for."""
 
     def __init__(
-        self, cursor: Cursor, notes: Mapping[str, bytes], *, inflated_bytes_max: int
+        self,
+        cursor: Cursor,
+        notes: Mapping[str, bytes],
+        expand: codecs.Expand,
+        *,
+        inflated_bytes_max: int,
     ) -> None:
         self._cursor = cursor
         self.notes = notes
+        self._expand = expand
         self._inflated_bytes_max = inflated_bytes_max
 
     def entries_from(self, skipped_max: int) -> tuple[int, Iterator[Stored]]:
@@ -120,7 +127,7 @@ class Container:
     def _items(self) -> Iterator[Stored]:
         while not self._cursor.is_at_end:
             count, data = self._block()
-            block = Cursor(_inflated(data, self._inflated_bytes_max))
+            block = Cursor(self._expand(data, self._inflated_bytes_max))
             for _ in range(count):
                 yield block.long(), block.take(HASH_BYTES), block.take(HASH_BYTES), block.bytes()
             block.expect_end()
@@ -152,39 +159,11 @@ def opened(
         notes[name] = cursor.bytes()
     if cursor.long() != 0 or cursor.take(len(_SYNC)) != _SYNC:
         raise DamagedError("its header is not as an export writes it")
-    if notes.pop("avro.codec", None) != b"deflate":
+    codec = notes.pop("avro.codec", b"").decode("utf-8", "replace")
+    if codec not in codecs.EXPANDING:
         raise DamagedError("it is compressed in a way that this release does not know")
     if notes.pop("avro.schema", None) != msgspec.json.encode(schema):
         raise DamagedError("it is written with a schema that this release does not know")
     plain = {name.removeprefix("ringlog."): note for name, note in notes.items()}
-    return Container(cursor, plain, inflated_bytes_max=inflated_bytes_max)
-
-
-def _deflated(data: bytes) -> bytes:
-    compressor = zlib.compressobj(COMPRESSION_LEVEL, wbits=-zlib.MAX_WBITS)
-    return compressor.compress(data) + compressor.flush()
-
-
-def _inflated(data: bytes, bytes_max: int) -> bytes:
-    """What the block holds; of a damaged one as much as can still be read."""
-    inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-    try:
-        found = inflater.decompress(data, bytes_max)
-    except zlib.error:
-        return _readable_part(data, bytes_max)
-    # One byte too many lets a reader come upon the fault behind the last item that is whole.
-    return found if inflater.eof and not inflater.unused_data else found + b"\x00"
-
-
-def _readable_part(data: bytes, bytes_max: int) -> bytes:
-    """In small steps, because the library keeps back what it read before it found the fault."""
-    inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-    found = bytearray()
-    for start in range(0, len(data), _DECODE_CHUNK_BYTES):
-        try:
-            found += inflater.decompress(data[start : start + _DECODE_CHUNK_BYTES])
-        except zlib.error:
-            break
-        if len(found) > bytes_max:
-            break
-    return bytes(found)
+    expand = codecs.EXPANDING[codec]
+    return Container(cursor, plain, expand, inflated_bytes_max=inflated_bytes_max)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 
 from audit.archive import Manifest, find_manifest, read_manifest
+from audit.codecs import DEFAULT
 from audit.errors import OtherHistoryError
 from audit.folder import Folder
 from audit.keys import PrivateKey
@@ -77,9 +78,14 @@ class Export:
         return read_manifest(self._into)
 
 
-def begin_export(into: Folder, *, continuing: Archive | None = None) -> Export:
-    """Go on where the last export stopped, or begin: at the origin, or behind another archive."""
-    begun = Export(into, ArchiveWriter(into, resume(into, continuing=continuing)))
+def begin_export(
+    into: Folder, *, continuing: Archive | None = None, codec: str = DEFAULT
+) -> Export:
+    """Go on where the last export stopped, or begin: at the origin, or behind another archive.
+
+    `codec` is for what is written from now on; an archive may hold files of several.
+    """
+    begun = Export(into, ArchiveWriter(into, resume(into, continuing=continuing), codec))
     if continuing is not None and continuing.tip.epoch in continuing.snapshots():
         # With it the new archive can be replayed without the one before.
         begun.keep(continuing.snapshot(continuing.tip.epoch))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -65,12 +65,17 @@ class People:
         kinds[kind] += 1
 
     def deeds(self) -> tuple[Deeds, ...]:
-        found: dict[tuple[str | None, str], dict[str, int]] = {}
-        for actor, kinds in self._by_actor.items():
-            for kind in sorted(kinds):
-                found.setdefault((actor, role_needed(kind)), {})[kind] = kinds[kind]
-        ordered = sorted(found, key=lambda pair: (pair[0] or "", pair[1]))
-        return tuple(Deeds(actor=who, role=role, kinds=found[who, role]) for who, role in ordered)
+        return deeds_of(self._by_actor)
+
+
+def deeds_of(by_actor: Mapping[str | None, Mapping[str, int]]) -> tuple[Deeds, ...]:
+    """From how many entries of each kind there are of each actor."""
+    found: dict[tuple[str | None, str], dict[str, int]] = {}
+    for actor, kinds in by_actor.items():
+        for kind in sorted(kinds):
+            found.setdefault((actor, role_needed(kind)), {})[kind] = kinds[kind]
+    ordered = sorted(found, key=lambda pair: (pair[0] or "", pair[1]))
+    return tuple(Deeds(actor=who, role=role, kinds=found[who, role]) for who, role in ordered)
 
 
 def nameless(found: Transition) -> Iterator[str]:

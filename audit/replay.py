@@ -8,21 +8,19 @@ costs no more than the steps do; what is found there is traced back to the epoch
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from audit.entry_checks import EntryChecks
-from audit.errors import ArchiveError
-from audit.findings import Finding, Findings, Grade
+from audit.findings import Finding, Findings
 from audit.history import History, SnapshotUnusableError, check_epoch, metadata_at
 from audit.people import Deeds
-from audit.rules_sequences import unfinished
-from audit.tracing import Apply, WholeChecks
+from audit.tracing import Apply
 from audit.transition import Transition
-from log.entry import SealedEntry
-from log.replay import Applied, ReplayError, apply
-from metadata.epoch import EMPTY, Epoch, following
+from audit.walking import Walk
+from log.replay import Applied, apply
+from metadata.epoch import EMPTY, Epoch
 
 PROGRESS_EVERY_ENTRIES = 1_000
 ENTRY_ID_KEY_BYTES = 16
@@ -84,38 +82,38 @@ def audited(
 
 
 class _Replay:
-    """Where the replay is, and what it has found so far."""
+    """What a replay has found so far; it is the ledger of its own walk."""
 
     def __init__(
         self, history: History, onto: Applied, progress: Callable[[Progress], None], step: Apply
     ) -> None:
         self._history = history
-        self._snapshots = frozenset(history.snapshots())
         self._progress = progress
-        self._step = step
-        self._applied = onto
         self._entry_checks = EntryChecks(secrets.token_bytes(ENTRY_ID_KEY_BYTES))
-        self._whole_checks = WholeChecks(history, step, onto)
         self._findings = Findings()
-        self._entries = 0
         self._unchecked: list[Unchecked] = []
+        self._walk = Walk(history, onto, self, step)
+
+    def check(self, transition: Transition) -> Iterator[Finding]:
+        return self._entry_checks.check(transition)
+
+    def take(self, at: Epoch, findings: Iterable[Finding]) -> None:  # noqa: ARG002 a `Ledger`
+        self._findings.take(findings)
 
     def run(self, end: Epoch) -> None:
-        failed = self._run_to(end)
-        while failed is not None and self._resumes_behind(failed, end):
-            failed = self._run_to(end)
-        self._findings.take(self._whole_checks.check(self._applied))
-        for explanation in unfinished(self._applied.metadata):
-            self._found("unfinished", explanation, Grade.NOTE)
+        self._walk_to(end)
+        while self._walk.failed is not None and self._resumes_behind(self._walk.failed, end):
+            self._walk_to(end)
+        self._walk.finish()
         self._progress(self._now(end))
 
     def report(self, after: Epoch, end: Epoch) -> Report:
-        metadata = self._applied.metadata
+        metadata = self._walk.applied.metadata
         return Report(
             cluster=metadata.cluster.id,
             after=after,
             up_to=end,
-            entries=self._entries,
+            entries=self._walk.entries,
             digest=metadata.digest.hex(),
             findings=tuple(self._findings.kept),
             counts=dict(sorted(self._findings.counts.items())),
@@ -125,64 +123,31 @@ class _Replay:
             people=self._entry_checks.deeds(),
         )
 
-    def _run_to(self, end: Epoch) -> Epoch | None:
-        """The epoch that could not be applied, if there is one."""
-        try:
-            for sealed in self._history.entries(self._applied.metadata.epoch, end):
-                self._take(sealed)
-                if self._entries % PROGRESS_EVERY_ENTRIES == 0:
-                    self._progress(self._now(end))
-        except ReplayError as error:
-            return self._failed(error.fault)
-        except ArchiveError as error:
-            return self._failed(str(error))
-        return None if self._applied.metadata.epoch >= end else self._failed("it is missing")
-
-    def _take(self, sealed: SealedEntry) -> None:
-        before, self._applied = self._applied, self._step(sealed, self._applied)
-        metadata = self._applied.metadata
-        transition = Transition(before.metadata, sealed.entry, metadata)
-        self._findings.take(self._entry_checks.check(transition))
-        self._entries += 1
-        is_snapshot = metadata.epoch in self._snapshots
-        if is_snapshot:
-            self._check_snapshot(metadata.epoch)
-        if is_snapshot or self._whole_checks.is_due(metadata.epoch):
-            self._findings.take(self._whole_checks.check(self._applied))
-
-    def _failed(self, fault: str) -> Epoch:
-        epoch = following(self._applied.metadata.epoch)
-        finding = Finding(epoch=epoch, rule="replay", grade=Grade.ERROR, explanation=fault)
-        self._findings.take([finding])
-        return epoch
+    def _walk_to(self, end: Epoch) -> None:
+        for _ in self._walk.to(end):
+            if self._walk.entries % PROGRESS_EVERY_ENTRIES == 0:
+                self._progress(self._now(end))
 
     def _resumes_behind(self, failed: Epoch, end: Epoch) -> bool:
         """Go on from the first snapshot that can be used; what is before it stays unchecked."""
-        for epoch in sorted(self._snapshots):
-            if failed <= epoch <= end:
-                try:
-                    self._applied = self._history.restored(epoch)
-                except SnapshotUnusableError:
-                    continue
-                self._whole_checks.begin_at(self._applied)
-                self._unchecked.append(Unchecked(failed, epoch))
-                return True
-        self._unchecked.append(Unchecked(failed, end))
-        return False
-
-    def _check_snapshot(self, epoch: Epoch) -> None:
-        try:
-            stored = self._history.restored(epoch)
-        except SnapshotUnusableError as error:
-            self._found("snapshot", error.fault)
-            return
-        if stored.metadata.digest != self._applied.metadata.digest:
-            self._found("snapshot", "the snapshot has another digest than the entries lead to")
-
-    def _found(self, rule: str, explanation: str, grade: Grade = Grade.ERROR) -> None:
-        epoch = self._applied.metadata.epoch
-        finding = Finding(epoch=epoch, rule=rule, grade=grade, explanation=explanation)
-        self._findings.take([finding])
+        restored = first_usable(self._history, failed, end)
+        last = end if restored is None else restored.metadata.epoch
+        self._unchecked.append(Unchecked(failed, last))
+        if restored is None:
+            return False
+        self._walk.resume(restored)
+        return True
 
     def _now(self, end: Epoch) -> Progress:
-        return Progress(self._applied.metadata.epoch, end, self._findings.errors)
+        return Progress(self._walk.epoch, end, self._findings.errors)
+
+
+def first_usable(history: History, first: Epoch, last: Epoch) -> Applied | None:
+    """From the first snapshot between these epochs, both included, that can be used."""
+    for epoch in history.snapshots():
+        if first <= epoch <= last:
+            try:
+                return history.restored(epoch)
+            except SnapshotUnusableError:
+                continue
+    return None

@@ -8,6 +8,7 @@ from functools import cache
 import msgspec
 
 from audit.archive import Segment, described, segment_path
+from audit.codecs import DEFAULT
 from audit.containers import Container, Stored, entry_container, opened
 from audit.errors import ArchiveError
 from audit.varints import DamagedError
@@ -29,10 +30,10 @@ SCHEMAS = "schemas"
 """The note that holds the writers' schemas by fingerprint."""
 
 
-def encode_segment(entries: Sequence[SealedEntry]) -> tuple[Segment, bytes]:
+def encode_segment(entries: Sequence[SealedEntry], codec: str = DEFAULT) -> tuple[Segment, bytes]:
     """A file that needs nothing beside it to be read."""
     first, last = entries[0], entries[-1]
-    data = entry_container(entries, schema_notes(sealed.payload for sealed in entries))
+    data = entry_container(entries, schema_notes(sealed.payload for sealed in entries), codec)
     file = described(segment_path(first.epoch, last.epoch), data)
     segment = Segment(
         path=file.path,

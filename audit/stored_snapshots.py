@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from audit.archive import SnapshotFile, described, snapshot_path
+from audit.codecs import DEFAULT
 from audit.containers import SNAPSHOT_SCHEMA, container, opened
 from audit.errors import ArchiveError
 from audit.folder import Folder
@@ -20,7 +21,7 @@ from snapshots.store import Snapshot
 SNAPSHOT_FILE_BYTES_MAX = IMAGE_BYTES_MAX + 1024 * 1024
 
 
-def encode_snapshot(snapshot: Snapshot) -> tuple[SnapshotFile, bytes]:
+def encode_snapshot(snapshot: Snapshot, codec: str = DEFAULT) -> tuple[SnapshotFile, bytes]:
     item = b"".join(
         (
             encoded_long(snapshot.epoch),
@@ -29,7 +30,7 @@ def encode_snapshot(snapshot: Snapshot) -> tuple[SnapshotFile, bytes]:
             encoded_bytes(snapshot.image),
         )
     )
-    data = container(SNAPSHOT_SCHEMA, [[item]], schema_notes(iter([snapshot.image])))
+    data = container(SNAPSHOT_SCHEMA, [[item]], schema_notes(iter([snapshot.image])), codec)
     file = described(snapshot_path(snapshot.epoch), data)
     stored = SnapshotFile(
         path=file.path,

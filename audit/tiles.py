@@ -128,6 +128,13 @@ class TileTree:
         return Tile(Place(level, index, len(row)), b"".join(parts))
 
 
+def tile_of_leaves(level: int, leaves: Sequence[bytes]) -> bytes:
+    """The bundle of these leaves, or the tile of level 0 above it."""
+    if level == BUNDLED:
+        return b"".join(_LENGTH + leaf for leaf in leaves)
+    return b"".join(map(leaf_hash, leaves))
+
+
 def tree_from(size: int, read: Callable[[Place], bytes]) -> TileTree:
     """The tree of that size; `read` is asked for the tiles at its right edge."""
     leaves = _leaves(read(place)) if (place := edge_of(BUNDLED, size)) else []

@@ -16,16 +16,24 @@ from metadata.invariants import Violation, violations
 WHOLE_EVERY_ENTRIES_MIN = 500
 
 Apply = Callable[[SealedEntry, Applied], Applied]
+Standing = frozenset[Violation]
+NONE_STANDING: Standing = frozenset()
 
 
 class WholeChecks:
-    """Remembers the last check, so that only what is new is told, with the epoch it is from."""
+    """Remembers the last check, so that only what is new is told, with the epoch it is from.
 
-    def __init__(self, history: History, step: Apply, onto: Applied) -> None:
+    `standing` is what was wrong then, and `checked_at` the epoch, once there was a check.
+    """
+
+    def __init__(
+        self, history: History, step: Apply, onto: Applied, standing: Standing = NONE_STANDING
+    ) -> None:
         self._history = history
         self._step = step
         self._checked = onto
-        self._standing: frozenset[Violation] = frozenset()
+        self.standing = standing
+        self.checked_at: Epoch | None = None
 
     def is_due(self, epoch: Epoch) -> bool:
         """Once as many entries were applied as the metadata had parts.
@@ -42,7 +50,7 @@ class WholeChecks:
 
     def check(self, applied: Applied) -> Iterator[Finding]:
         found = standing(applied.metadata)
-        for violation in sorted(found - self._standing, key=str):
+        for violation in sorted(found - self.standing, key=str):
             epoch = self._first(violation, applied.metadata.epoch)
             yield Finding(
                 epoch=epoch,
@@ -50,7 +58,8 @@ class WholeChecks:
                 grade=Grade.ERROR,
                 explanation=violation.detail,
             )
-        self._checked, self._standing = applied, found
+        self._checked, self.standing = applied, found
+        self.checked_at = applied.metadata.epoch
 
     def _first(self, violation: Violation, found_at: Epoch) -> Epoch:
         """The epoch since which a violation stands, by halving the way from the last check."""
@@ -67,7 +76,7 @@ class WholeChecks:
         return high
 
 
-def standing(metadata: ClusterMetadata) -> frozenset[Violation]:
+def standing(metadata: ClusterMetadata) -> Standing:
     """Everything that is wrong with one version, also where that keeps it from being checked."""
     found: list[Violation] = []
     try:

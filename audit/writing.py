@@ -14,6 +14,7 @@ from audit.archive import (
     SnapshotFile,
     write_manifest,
 )
+from audit.codecs import DEFAULT
 from audit.errors import ArchiveError, OtherHistoryError
 from audit.folder import Folder
 from audit.reading import Archive
@@ -39,8 +40,9 @@ class ArchiveWriter:
     crash leaves the archive as the last one made it, and files that the next export removes.
     """
 
-    def __init__(self, into: Folder, resumed: Resumed) -> None:
+    def __init__(self, into: Folder, resumed: Resumed, codec: str = DEFAULT) -> None:
         self._into = into
+        self._codec = codec
         self._manifest = resumed.manifest
         self._tip = resumed.tip
         self._tree = resumed.tree
@@ -85,7 +87,7 @@ class ArchiveWriter:
             sealed = self._entry(snapshot.epoch, manifest)
             digest, entry_hash = sealed.entry.digest, sealed.hash
         applied_from(snapshot, digest=digest, entry_hash=entry_hash, cluster=manifest.cluster)
-        file, data = encode_snapshot(snapshot)
+        file, data = encode_snapshot(snapshot, self._codec)
         self._into.write(file.path, data)
         self._snapshots.append(file)
 
@@ -125,7 +127,7 @@ class ArchiveWriter:
         committed = self._manifest.tip.epoch if self._manifest else EMPTY
         if not self._open or self._open[-1].epoch <= committed:
             return []
-        segment, data = encode_segment(self._open)
+        segment, data = encode_segment(self._open, self._codec)
         self._into.write(segment.path, data)
         return [segment]
 
