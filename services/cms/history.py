@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -26,16 +27,16 @@ class History:
         self._snapshots = snapshots
         self._report = report
         self._kept: OrderedDict[Epoch, Applied] = OrderedDict()
+        self._turn = asyncio.Lock()
 
     async def at(self, epoch: Epoch) -> Applied:
         """The version at an epoch that is in the log."""
         found = self._kept.get(epoch)
         if found is None:
-            found = await self._replayed(epoch)
-            self._kept[epoch] = found
-            if len(self._kept) > VERSIONS_KEPT_MAX:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(epoch)
+            # One after the other: what one reads is mostly near to what the next one wants.
+            async with self._turn:
+                found = self._kept.get(epoch) or await self._replayed(epoch)
+        self._keep(found)
         return found
 
     async def _replayed(self, epoch: Epoch) -> Applied:
@@ -47,11 +48,23 @@ class History:
                 raise LookupError(f"epoch {epoch} is not in the log")
             for sealed in entries:
                 applied = apply(sealed, applied)
+            self._keep(applied)
         return applied
 
     async def _nearest(self, epoch: Epoch) -> Applied:
+        """A large snapshot takes seconds to open, so only one that is nearer than all is."""
+        known = max((kept for kept in self._kept if kept <= epoch), default=None)
+        listed = await self._snapshots.listed(up_to=epoch, limit=1)
+        if known is not None and (not listed or listed[0].epoch <= known):
+            return self._kept[known]
         snapshot = await newest_usable(self._snapshots, up_to=epoch, report=self._report)
-        earlier = [known for known in self._kept if known <= epoch]
-        if earlier and max(earlier) > snapshot.metadata.epoch:
-            return self._kept[max(earlier)]
+        if known is not None and snapshot.metadata.epoch < known:
+            return self._kept[known]
+        self._keep(snapshot)
         return snapshot
+
+    def _keep(self, applied: Applied) -> None:
+        self._kept[applied.metadata.epoch] = applied
+        self._kept.move_to_end(applied.metadata.epoch)
+        if len(self._kept) > VERSIONS_KEPT_MAX:
+            self._kept.popitem(last=False)

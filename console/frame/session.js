@@ -1,0 +1,84 @@
+// Who looks: the token of this tab, and the role that it stands for.
+
+import { h } from "../parts/dom.js";
+import { button, field, input } from "../parts/forms.js";
+
+const KEPT_AS = "ringlog.token";
+const WRONG = "This token is not known here; copy it again from tokens.json in the state directory.";
+const ROLES = ["viewer", "node", "operator", "admin"];
+
+export class Session {
+  constructor(role, isOpen) {
+    this.role = role;
+    this.isOpen = isOpen;
+  }
+
+  can(role) {
+    return ROLES.indexOf(this.role) >= ROLES.indexOf(role);
+  }
+}
+
+/** The session of this tab, or null where a token has to be asked for. */
+export async function resumed(api) {
+  api.signIn(sessionStorage.getItem(KEPT_AS));
+  const found = await asked(api);
+  if (!found) forget();
+  return found;
+}
+
+export function forget() {
+  sessionStorage.removeItem(KEPT_AS);
+}
+
+/** The form that asks for a token; `onSession` gets the session it leads to. */
+export function signInForm(api, { said = "", onSession }) {
+  const problem = h("p", { id: "sign-in-problem", class: "problem", role: "alert" }, said);
+  const token = input({
+    id: "token",
+    type: "password",
+    autocomplete: "current-password",
+    required: true,
+    "aria-describedby": "sign-in-problem",
+  });
+  const submit = button("Sign in", { kind: "primary", type: "submit" });
+  const send = async (event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    submit.disabled = true;
+    try {
+      onSession(await opened(api, token.value.trim()));
+    } catch (error) {
+      problem.textContent = error.message;
+      token.select();
+      token.focus();
+    } finally {
+      submit.disabled = false;
+    }
+  };
+  const hint = "Each role has its own; ringlog up writes them to tokens.json.";
+  return h(
+    "main",
+    { id: "content", class: "sign-in" },
+    h(
+      "form",
+      { id: "sign-in", class: "card stack", on: { submit: send } },
+      h("h1", {}, "Sign in to ringlog"),
+      field("Token", token, { hint }),
+      problem,
+      submit,
+    ),
+  );
+}
+
+async function opened(api, token) {
+  api.signIn(token);
+  const session = await asked(api);
+  if (!session) throw new Error(WRONG);
+  sessionStorage.setItem(KEPT_AS, token);
+  return session;
+}
+
+async function asked(api) {
+  const { role, is_open: isOpen } = await api.get("/v1/me");
+  return role === null ? null : new Session(role, isOpen);
+}

@@ -1,0 +1,155 @@
+// Plan: fill in a change of ownership, see what it would do, then submit it.
+
+import { card, empty } from "../parts/cards.js";
+import { fill, h } from "../parts/dom.js";
+import { count } from "../parts/format.js";
+import { button } from "../parts/forms.js";
+import { slot } from "../parts/slots.js";
+import { planAnswer } from "./plan_answer.js";
+import { FormError, PlanForm } from "./plan_form.js";
+import { title } from "./sequences_words.js";
+
+export const view = {
+  title: "Plan",
+  refreshS: 5,
+  mount: (root, context) => new PlanView(root, context),
+};
+
+class PlanView {
+  #context;
+  #nodes = [];
+  #asked = null; // what is on show: {plan, transformation}
+
+  constructor(root, context) {
+    this.#context = context;
+    this.form = new PlanForm({ onChosen: () => this.#chosen(), onPlan: () => this.#plan() });
+    this.notice = slot();
+    this.stale = h("div", { class: "plan-stale" });
+    this.answer = h("div", { class: "plan-result", "aria-live": "polite" });
+    this.problem = h("div", {});
+    this.#clear();
+    fill(
+      root,
+      h(
+        "div",
+        { class: "stack" },
+        this.notice.element,
+        h(
+          "div",
+          { class: "plan-columns" },
+          card("Change of ownership", { id: "plan-change" }, this.form.element),
+          h("div", { class: "stack" }, this.problem, this.stale, this.answer),
+        ),
+      ),
+    );
+  }
+
+  async show(moment) {
+    const { nodes } = await this.#context.api.at("/v1/nodes", moment);
+    this.#nodes = nodes;
+    this.form.update(nodes, moment.params, moment.isLive);
+    this.notice.show(moment.isLive ? null : moment.epoch, (epoch) => (epoch === null ? null : this.#past(epoch)));
+    this.#age(moment);
+  }
+
+  #chosen() {
+    this.#clear();
+    this.#context.go({ params: this.form.params, replace: true });
+  }
+
+  #clear() {
+    this.#asked = null;
+    fill(this.problem);
+    fill(this.stale);
+    fill(
+      this.answer,
+      empty("Nothing is planned yet", "A plan shows what would be moved, locked and waited for. It changes nothing."),
+    );
+  }
+
+  async #plan() {
+    this.form.submit.disabled = true;
+    fill(this.problem);
+    try {
+      const transformation = await this.form.transformation((node, wanted) => this.#proposed(node, wanted));
+      const rowsPerSecond = this.form.rowsPerSecond;
+      const plan = await this.#context.api.plan(transformation, rowsPerSecond === null ? {} : { rows_per_s: rowsPerSecond });
+      this.#asked = { plan, transformation };
+      fill(this.stale);
+      fill(this.answer, planAnswer(this.#context, this.#asked, this.#nodes, this.#actions()));
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      this.form.submit.disabled = false;
+    }
+  }
+
+  async #proposed(node, wanted) {
+    const { tokens } = await this.#context.api.get("/v1/tokens", { query: { node, count: wanted } });
+    return tokens;
+  }
+
+  #failed(error) {
+    this.#clear();
+    if (!(error instanceof FormError) && error.name !== "Problem") console.error(error);
+    const remedy = error.remedy ? ` ${error.remedy}` : "";
+    fill(this.problem, h("div", { class: "notice notice-bad", role: "alert" }, h("p", {}, `${error.message}${remedy}`)));
+  }
+
+  /** Only whoever may commit it is offered to. */
+  #actions() {
+    if (!this.#context.can("operator")) {
+      return h("p", { class: "muted" }, "Submitting it takes the role operator.");
+    }
+    return h(
+      "div",
+      { class: "row plan-actions" },
+      button("Submit", { kind: "primary", id: "plan-submit", on: { click: () => this.#submit() } }),
+      h("span", { class: "muted" }, "It begins at once; it can be cancelled until it has finished."),
+    );
+  }
+
+  async #submit() {
+    const { plan, transformation } = this.#asked;
+    const answer = await this.#context.confirm({
+      title: `Begin the ${plan.sequence.kind}?`,
+      body: h("p", {}, `${title(plan.sequence)}: ${consequence(plan)}`),
+      action: `Begin the ${plan.sequence.kind}`,
+      asksReason: true,
+    });
+    if (answer === null) return;
+    try {
+      const { result } = await this.#context.api.commit(transformation, { reason: answer.reason });
+      this.#context.say(`Sequence ${result.sequence} has begun.`, "good");
+      this.#context.go({ view: "sequences", at: null, params: { id: result.sequence } });
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #past(epoch) {
+    const live = h("a", { class: "button", href: this.#context.href({ at: null }) }, "Back to live");
+    return h(
+      "div",
+      { class: "notice notice-warn" },
+      h("p", {}, `You see the nodes of epoch ${count(epoch)}. A change is planned against the newest epoch.`),
+      live,
+    );
+  }
+
+  /** Others may have committed since; the CMS decides again when it is submitted. */
+  #age(moment) {
+    const { plan } = this.#asked ?? {};
+    if (!plan || !moment.isLive || moment.tip <= plan.epoch) return;
+    if (this.stale.childNodes.length > 0) return;
+    const again = button("Plan again", { on: { click: () => this.#plan() } });
+    const said = `The log has gone on since epoch ${count(plan.epoch)}; what is shown may have changed.`;
+    fill(this.stale, h("div", { class: "notice notice-warn", role: "status" }, h("p", {}, said), again));
+  }
+}
+
+function consequence(plan) {
+  const rows = plan.transfers.length === 0 ? "no rows are moved" : `about ${count(plan.rows)} rows are moved`;
+  const weakest = plan.weakest === null ? "" : `, no range is read from fewer than ${plan.weakest} replicas on the way`;
+  return `the ranges concerned are locked until it ends, ${rows}${weakest}.`;
+}

@@ -1,0 +1,93 @@
+"""Plans in the browser: figures of what would be, refusals that explain, and who may submit."""
+
+import pytest
+from playwright.async_api import expect
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def planned(visitor, address):
+    await visitor.open(address)
+    await visitor.page.click("#plan-show")
+    answer = visitor.page.locator("#plan-answer")
+    await answer.wait_for()
+    return answer
+
+
+async def test_a_move_shows_rows_locks_and_voters(stack, visit):
+    visitor = await visit()
+    answer = await planned(visitor, "plan?change=move&node=2")
+
+    await expect(answer).to_contain_text("Move of node 2 is possible")
+    for text in ("Rows to move", "Bytes to move", "Predicted time", "of the ring", "2 replicas"):
+        await expect(answer).to_contain_text(text)
+    await expect(visitor.page.locator("#plan-voters")).to_contain_text("2 of node 1 and node 2")
+    # Tokens are proposed as the command does it: as many as the others have.
+    await expect(answer.locator("summary")).to_have_text("16 tokens")
+    assert await stack.sequences() == []
+
+
+async def test_a_refusal_is_explained(stack, visit):
+    visitor = await visit()
+    answer = await planned(visitor, "plan?change=leave&node=1")
+
+    await expect(answer).to_contain_text("too_few_replicas")
+    await expect(answer).to_contain_text(
+        "Keyspace archive wants 3 replicas and 2 nodes would be left."
+    )
+    await expect(answer).to_contain_text("To go on: join another node first")
+    assert await visitor.page.locator("#plan-submit").count() == 0
+
+
+async def test_tokens_that_are_none_are_refused_in_words(stack, visit):
+    visitor = await visit()
+    await visitor.open("plan?change=move&node=2")
+    await visitor.page.click("#plan-form summary")
+    await visitor.page.fill("#plan-tokens", "1, 99999999999999999999")
+    await visitor.page.click("#plan-show")
+
+    alert = visitor.page.locator('[role="alert"]')
+    await expect(alert).to_contain_text("“99999999999999999999” is no token")
+
+
+async def test_given_tokens_are_taken_as_they_are(stack, visit):
+    visitor = await visit()
+    await visitor.open("plan?change=move&node=2")
+    await visitor.page.click("#plan-form summary")
+    await visitor.page.fill("#plan-tokens", "9007199254740993 -5")
+    await visitor.page.click("#plan-show")
+
+    tokens = visitor.page.locator("#plan-answer details")
+    await expect(tokens).to_contain_text("2 tokens")
+    # Beyond 2^53, where numbers of JavaScript lose digits.
+    await expect(tokens).to_contain_text("9007199254740993, -5")
+
+
+async def test_the_form_outlasts_a_refresh(stack, visit):
+    visitor = await visit()
+    await visitor.open("plan?change=move&node=2")
+    await visitor.page.fill("#plan-count", "5")
+    before = await visitor.page.locator("main").get_attribute("data-shown")
+    await stack.touch()
+
+    await expect(visitor.page.locator("main")).not_to_have_attribute("data-shown", before)
+    assert await visitor.page.input_value("#plan-count") == "5"
+    assert await visitor.page.input_value("#plan-node") == "2"
+
+
+async def test_a_plan_says_when_the_log_has_gone_on(stack, visit):
+    visitor = await visit()
+    await planned(visitor, "plan?change=move&node=2")
+    await stack.touch()
+
+    await expect(visitor.page.locator(".plan-stale")).to_contain_text("The log has gone on")
+
+
+async def test_at_a_past_epoch_nothing_is_planned(stack, visit):
+    visitor = await visit()
+    await visitor.open("plan?at=6")
+
+    await expect(visitor.page.locator(".notice-warn")).to_contain_text("the newest epoch")
+    await expect(visitor.page.locator("#plan-show")).to_be_disabled()
+    options = await visitor.page.locator("#plan-node option").all_inner_texts()
+    assert [text.split(" – ")[0] for text in options] == ["node 1", "node 2"]
