@@ -1,0 +1,1 @@
+"""Founding a cluster whose processes somebody else starts, such as Docker Compose."""
