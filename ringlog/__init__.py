@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from client.embedded import EmbeddedFollower
     from client.patience import Patience
     from log.shared_replay import SharedReplay
+    from ringlog.spark import Session
 
 
 def connect(url: str | Sequence[str], token: str | None = None) -> Connecting:
@@ -54,3 +55,16 @@ def follow(
 
     urls = [url] if isinstance(url, str) else url
     return following(urls, token, directory, patience or ORDINARY, replay)
+
+
+def register_spark_source(spark: Session) -> None:
+    """Let Spark read archives and running clusters as tables, and follow them as streams.
+
+        ringlog.register_spark_source(spark)
+        spark.read.format("ringlog").option("table", "nodes").load("backup/").show()
+
+    What it can be asked is in docs/guides/spark-source.md.
+    """
+    from ringlog.spark import register
+
+    register(spark)

@@ -81,9 +81,9 @@ class LiveHistory:
         request = Request(path=f"/v1/snapshots/{epoch}", accept=IMAGE_TYPE)
         try:
             metadata = decode_image(self._read(request))
+            (sealed,) = self.entries(Epoch(epoch - 1), epoch)
         except (DecodeError, RequestError) as error:
             raise SnapshotUnusableError(epoch, str(error)) from error
-        (sealed,) = self.entries(Epoch(epoch - 1), epoch)
         if metadata.epoch != epoch or metadata.digest != sealed.entry.digest:
             raise SnapshotUnusableError(epoch, "it is not that of its entry.")
         return Applied(metadata, sealed.hash)

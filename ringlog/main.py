@@ -16,6 +16,7 @@ from ringlog.commands.changes import join, leave, move, replace
 from ringlog.commands.cms import cms
 from ringlog.commands.commit import commit
 from ringlog.commands.diff import diff
+from ringlog.commands.doctor import doctor
 from ringlog.commands.driver import driver
 from ringlog.commands.log import log
 from ringlog.commands.node import node
@@ -36,7 +37,6 @@ app = typer.Typer(
     name="ringlog",
     help="Cluster metadata as a log: who is in, who owns what, and what is being moved where.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -66,7 +66,7 @@ def command(
 for verb in (
     *(up, down, scale, cms, node, driver, status, nodes, commit, log, show),
     *(join, leave, move, replace, cancel, resume, sequences),
-    *(put, get, owners, diff, shell),
+    *(put, get, owners, diff, shell, doctor),
 ):
     app.command()(verb)
 for group in (plan, schema, snapshot, audit):

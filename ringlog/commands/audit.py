@@ -11,7 +11,9 @@ from ringlog.commands.audit_replay import bisect, replay
 from ringlog.commands.audit_report import report
 from ringlog.commands.audit_reproduce import reproduce
 from ringlog.commands.audit_travel import diff, owners, show
+from ringlog.commands.audit_trim import trim
 from ringlog.commands.audit_whatif import whatif
+from ringlog.commands.audit_witness import witness
 
 audit = typer.Typer(
     name="audit",
@@ -20,7 +22,7 @@ audit = typer.Typer(
 )
 
 _LOOKING = (show, diff, owners, blame, why, bisect, replay, whatif, report)
-_PROVING = (export, verify, reproduce, keygen, prove, check_proof)
+_PROVING = (export, verify, trim, reproduce, keygen, prove, check_proof, witness)
 
 for verb in (*_LOOKING, *_PROVING):
     audit.command()(verb)

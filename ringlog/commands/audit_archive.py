@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from ringlog.commands.audit_source import (
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
+from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -33,6 +35,13 @@ KeyOption = Annotated[
 ]
 
 
+class Codec(StrEnum):
+    """Those of `audit.codecs`, which comes when the verb runs."""
+
+    DEFLATE = "deflate"
+    ZSTANDARD = "zstandard"
+
+
 def export(  # noqa: PLR0913 one parameter per option
     out: Annotated[str, typer.Argument(help="A folder, or its address.")],
     *,
@@ -45,6 +54,13 @@ def export(  # noqa: PLR0913 one parameter per option
         str | None,
         typer.Option(help="Begin behind the end of this archive.", show_default=False),
     ] = None,
+    codec: Annotated[
+        Codec,
+        typer.Option(
+            help="How files are compressed: deflate, which every Avro library reads, or the "
+            "smaller and quicker zstandard."
+        ),
+    ] = Codec.DEFLATE,
     archive: ArchiveOption = None,
     state_dir: StateDirOption = None,
     url: UrlOption = None,
@@ -60,11 +76,17 @@ def export(  # noqa: PLR0913 one parameter per option
     from audit.keys import load_private
     from metadata.epoch import Epoch
 
-    with history(archive, state_dir, url, token) as found:
+    with history(archive, state_dir, url, token) as found, spinning("exporting"):
         keys = [load_private(path) for path in sign or []]
         before = None if continuing is None else opened(continuing)
-        running = begin_export(folder(out), continuing=before)
+        running = begin_export(folder(out), continuing=before, codec=codec.value)
         end_at = epoch_or_tip(found, up_to)
+        if up_to is None and end_at < running.tip.epoch:
+            raise end(
+                f"{out} ends at epoch {running.tip.epoch} and this log at {end_at}: it has lost "
+                "entries, or it is another log. Restore them before anybody goes on with it.",
+                Exit.REFUSED,
+            )
         # The last one that the archive has comes again, to see that it is the same log.
         begin = max(running.tip.epoch - 1, 0 if before is None else before.tip.epoch)
         for sealed in found.entries(Epoch(begin), end_at):
@@ -100,8 +122,8 @@ def verify(
     from audit.verify import Verified
     from audit.verify import verify as verdict_on
 
-    with sentences(), audit_sentences():
-        verdict = verdict_on(path, _given(key, checkpoint, recompute=recompute))
+    with sentences(), audit_sentences(), spinning("verifying"):
+        verdict = verdict_on(path, given(key, checkpoint, recompute=recompute))
     holds = isinstance(verdict, Verified)
     if as_json:
         plain = msgspec.to_builtins(verdict, builtin_types=(bytes,))
@@ -140,9 +162,9 @@ def import_archive(
     from audit.verify import Verified
     from audit.verify import verify as verdict_on
 
-    with sentences(), audit_sentences():
-        given = _given(key, None, recompute=False)
-        verdicts = [verdict_on(place, given) for place in path]
+    with sentences(), audit_sentences(), spinning("importing"):
+        brought = given(key, None, recompute=False)
+        verdicts = [verdict_on(place, brought) for place in path]
         for verdict in verdicts:
             if not isinstance(verdict, Verified):
                 raise end(verdict.sentence, Exit.REFUSED)
@@ -204,7 +226,7 @@ def _keep_snapshots(found: History, running: Export) -> None:
         )
 
 
-def _given(key: list[str] | None, checkpoint: list[Path] | None, *, recompute: bool) -> Given:
+def given(key: list[str] | None, checkpoint: list[Path] | None, *, recompute: bool) -> Given:
     from audit.anchors import Kept
     from audit.keys import load_public
     from audit.verify import Given

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ringlog.commands.audit_source import audit_sentences, opened
+from ringlog.commands.audit_source import audit_sentences, opened, proofs_of
 from ringlog.commands.ending import Exit, end, sentences
-from ringlog.commands.options import JsonOption
+from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
 
 if TYPE_CHECKING:
@@ -28,16 +28,19 @@ def keygen(
     name: Annotated[str, typer.Argument(help="Whose key, without blanks: ledger.example.org.")],
     *,
     out: Annotated[Path, typer.Option(help="Where the private key goes; .pub goes beside it.")],
+    witness: Annotated[
+        bool, typer.Option("--witness", help="For a witness, who cosigns and says when.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key to sign archives with.
+    """Make a key to sign archives and checkpoints with.
 
     Example: ringlog audit keygen ledger.example.org --out ledger.key
     """
-    from audit.keys import generate, save
+    from audit.keys import Algorithm, generate, save
 
     with sentences(), audit_sentences():
-        key = generate(name)
+        key = generate(name, Algorithm.COSIGNATURE if witness else Algorithm.ED25519)
         save(key, out)
     if as_json:
         print_json({"name": name, "public": key.public.text, "private_file": str(out)})
@@ -45,12 +48,22 @@ def keygen(
         typer.echo(f"{out} is the private key; give others {out}.pub:\n{key.public.text}")
 
 
-def prove(
+def prove(  # noqa: PLR0913 one parameter per option
     epoch: Annotated[int, typer.Argument(min=1, help="Of which entry.")],
     *,
-    archive: Annotated[str, typer.Option(help="An archive that was signed.")],
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            help="An archive that was signed. Without it the cluster is asked, which needs "
+            "RINGLOG_LOG_KEY.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where the proof goes.")],
     since: SinceOption = None,
+    state_dir: StateDirOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a file that proves to others that an entry is in the log.
@@ -63,7 +76,12 @@ def prove(
 
     with sentences(), audit_sentences():
         earlier = None if since is None else _checkpoint(since)
-        body = encode_bundle(bundle_for(opened(archive), Epoch(epoch), since=earlier))
+        if archive is not None:
+            bundle = bundle_for(opened(archive), Epoch(epoch), since=earlier)
+        else:
+            with proofs_of(state_dir, url, token) as proofs:
+                bundle = proofs.bundle(Epoch(epoch), since=earlier)
+        body = encode_bundle(bundle)
     try:
         out.write_bytes(body)
     except OSError as error:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +15,7 @@ from ringlog.commands.audit_source import (
     AfterOption,
     ArchiveOption,
     UpToOption,
+    archived,
     epoch_or_start,
     epoch_or_tip,
     history,
@@ -21,7 +26,21 @@ from ringlog.commands.printing import print_json, print_table
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
+    from audit.history import History
     from audit.replay import Report
+    from metadata.epoch import Epoch
+
+
+SparkOption = Annotated[
+    str | None,
+    typer.Option(
+        "--spark",
+        metavar="MASTER",
+        help="Replay the stretches between snapshots at once, on this Spark: local[2], "
+        "spark://host:7077. Every worker must have ringlog and see the archive.",
+        show_default=False,
+    ),
+]
 
 
 def replay(  # noqa: PLR0913 one parameter per option
@@ -31,6 +50,7 @@ def replay(  # noqa: PLR0913 one parameter per option
     notes: Annotated[
         bool, typer.Option("--notes", help="Print notes too, not only errors and warnings.")
     ] = False,
+    spark: SparkOption = None,
     archive: ArchiveOption = None,
     state_dir: StateDirOption = None,
     url: UrlOption = None,
@@ -45,13 +65,23 @@ def replay(  # noqa: PLR0913 one parameter per option
 
     from audit.replay import audited
 
-    with history(archive, state_dir, url, token) as found:
-        report = audited(
-            found,
-            after=epoch_or_start(found, after),
-            up_to=epoch_or_tip(found, up_to),
-            progress=lambda now: _say(f"epoch {now.epoch} of {now.up_to}, {now.errors} errors"),
+    if spark is not None and not archive:
+        raise end(
+            "Spark replays archives: make one with `ringlog audit export` and name it by "
+            "--archive.",
+            Exit.WRONG_USE,
         )
+    with history(archive, state_dir, url, token) as found:
+        begin, last = epoch_or_start(found, after), epoch_or_tip(found, up_to)
+        if spark is not None:
+            report = _on_spark(spark, archive or [], begin, last)
+        else:
+            report = audited(
+                found,
+                after=begin,
+                up_to=last,
+                progress=lambda now: _say(f"epoch {now.epoch} of {now.up_to}, {now.errors} errors"),
+            )
     _say("")
     if as_json:
         print_json({**msgspec.to_builtins(report), "holds": report.holds})
@@ -117,6 +147,47 @@ def bisect(  # noqa: PLR0913 one parameter per option
         return
     who = view["actor"] or "somebody"
     typer.echo(f"epoch {epoch}: {view['kind']} by {who} at {view['committed_at']}")
+
+
+def _on_spark(master: str, places: list[str], after: Epoch, up_to: Epoch) -> Report:
+    import asyncio
+
+    from audit.spark import audited_on_spark
+    from movement.spark import Spark, SparkError, SparkSettings, SparkUnreachableError
+
+    opening = partial(opened_archives, [_everywhere(place) for place in places])
+    name = ", ".join(places)
+
+    async def run() -> Report:
+        spark = Spark(SparkSettings(master=master, name="ringlog-audit"))
+        try:
+            return await spark.run(
+                "audit",
+                lambda session: audited_on_spark(
+                    session, opening, name=name, after=after, up_to=up_to
+                ),
+            )
+        finally:
+            await spark.close()
+
+    _say(f"epochs {after + 1} to {up_to} on Spark at {master}")
+    try:
+        return asyncio.run(run())
+    except SparkUnreachableError as error:
+        raise end(str(error), Exit.NOT_REACHABLE) from None
+    except SparkError as error:
+        raise end(f"Spark could not replay it: {error}", Exit.REFUSED) from None
+
+
+@contextmanager
+def opened_archives(places: list[str]) -> Iterator[History]:
+    """A task opens them by calling this, wherever it runs."""
+    yield archived(places)
+
+
+def _everywhere(place: str) -> str:
+    """A worker's current directory is another one."""
+    return place if "://" in place else str(Path(place).absolute())
 
 
 def _print_report(report: Report, *, notes: bool) -> None:

@@ -107,10 +107,8 @@ def _keep(release: Release, tip: Tip, dsn: str) -> None:
 async def _kept(release: Release, tip: Tip, dsn: str) -> None:
     """Only beside the log that it is about, and without a change of its schema."""
     from audit.reproduce import PostgresProofs
-    from log.chain import tip_of
     from log.postgres import PostgresLog
     from log.postgres_sessions import Sessions
-    from metadata.epoch import Epoch
 
     sessions = Sessions(dsn)
     try:
@@ -120,10 +118,7 @@ async def _kept(release: Release, tip: Tip, dsn: str) -> None:
                 "That Postgres has no place for it: a CMS of this release makes it when it starts.",
                 Exit.REFUSED,
             )
-        entries = await PostgresLog(sessions).read_after(
-            Epoch(max(0, tip.epoch - 1)), entries_max=1, bytes_max=1
-        )
-        if not entries or tip_of(entries[0]) != tip:
+        if await PostgresLog(sessions).hash_at(tip.epoch) != tip.hash:
             raise end(
                 f"The log in that Postgres does not have this entry at epoch {tip.epoch}: it is "
                 "another one.",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from audit.history import History
     from audit.reading import Archive
     from metadata.epoch import Epoch
+    from ringlog.live_proofs import LiveProofs
 
 ArchiveOption = Annotated[
     list[str] | None,
@@ -51,7 +52,7 @@ def history(
     """The history to look at, with what goes wrong turned into sentences."""
     with sentences(), audit_sentences():
         if archive:
-            yield _archived(archive)
+            yield archived(archive)
             return
         from client.connection import Connection
         from client.patience import Patience
@@ -65,7 +66,22 @@ def history(
             yield live
 
 
-def _archived(places: list[str]) -> History:
+@contextmanager
+def proofs_of(state_dir: Path | None, url: str | None, token: str | None) -> Iterator[LiveProofs]:
+    """Checkpoints and proofs of a running cluster."""
+    from client.connection import Connection
+    from client.patience import Patience
+    from ringlog.live_proofs import live_proofs
+
+    found = find(state_dir, url, token)
+    patience = Patience(deadline_s=DEADLINE_S)
+    with live_proofs(
+        lambda: Connection(found.urls, token=found.token, cluster=None, patience=patience)
+    ) as proofs:
+        yield proofs
+
+
+def archived(places: list[str]) -> History:
     from audit.reading import join
 
     archives = [opened(place) for place in places]
@@ -108,9 +124,11 @@ def audit_sentences() -> Iterator[None]:
     from audit.notes import NoteError
     from audit.proposals import ProposalsError
     from audit.travel import UnknownSubjectError
+    from audit.witnessing import WitnessError
     from encoding.key_texts import KeyTextError
     from log.replay import ReplayError
-    from log.store import StoreUnavailableError
+    from log.store import StoreUnavailableError, TrimmedError
+    from log.trimming import TrimRefusedError
     from migrations.failure import MigrationError
 
     try:
@@ -127,7 +145,15 @@ def audit_sentences() -> Iterator[None]:
         ) from None
     except StoreUnavailableError as error:
         raise end(f"The Postgres cannot be used: {error}.", Exit.NOT_REACHABLE) from None
-    except (BundleError, ImportRefusedError, MigrationError, NoteError) as error:
+    except (
+        BundleError,
+        ImportRefusedError,
+        MigrationError,
+        NoteError,
+        TrimmedError,
+        TrimRefusedError,
+        WitnessError,
+    ) as error:
         raise end(str(error), Exit.REFUSED) from None
     except (
         KeyFormatError,

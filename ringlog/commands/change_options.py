@@ -6,11 +6,28 @@ from typing import Annotated
 
 import typer
 
+from ringlog.commands.completing import node_names, sequence_numbers
+
 NodeArgument = Annotated[
-    str, typer.Argument(help="A node by its number, name or address.", show_default=False)
+    str,
+    typer.Argument(
+        help="A node by its number, name or address.",
+        show_default=False,
+        autocompletion=node_names,
+    ),
+]
+OldNodeArgument = Annotated[
+    str,
+    typer.Argument(help="The node that goes: number, name or address.", autocompletion=node_names),
 ]
 SequenceArgument = Annotated[
-    int, typer.Argument(min=1, help="The epoch of its Prepare.", show_default=False)
+    int,
+    typer.Argument(
+        min=1,
+        help="The epoch of its Prepare.",
+        show_default=False,
+        autocompletion=sequence_numbers,
+    ),
 ]
 TokensOption = Annotated[
     str | None,
@@ -32,6 +49,7 @@ DeadOption = Annotated[
         "--dead",
         help="A node that will not answer any more: no voter and no source. May be repeated.",
         show_default=False,
+        autocompletion=node_names,
     ),
 ]
 AcceptLossOption = Annotated[

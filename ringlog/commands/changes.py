@@ -14,6 +14,7 @@ from ringlog.commands.change_options import (
     NewTokensOption,
     NodeArgument,
     NoWaitOption,
+    OldNodeArgument,
     ReasonOption,
     TimeoutOption,
     TokensOption,
@@ -122,7 +123,7 @@ def move(  # noqa: PLR0913 one parameter per option
 
 
 def replace(  # noqa: PLR0913 one parameter per option
-    old: Annotated[str, typer.Argument(help="The node that goes: number, name or address.")],
+    old: OldNodeArgument,
     *,
     new: Annotated[str, typer.Option("--with", help="The registered node that takes its tokens.")],
     dead: DeadOption = None,

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import typer
 
+from ringlog.commands.completing import kinds
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.finding import cluster
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
@@ -22,7 +23,10 @@ Transformation = dict[str, Any]
 def commit(  # noqa: PLR0913 one parameter per option
     transformation: Annotated[
         str,
-        typer.Argument(help='A kind, or a whole transformation as JSON: {"kind": …}; - reads it.'),
+        typer.Argument(
+            help='A kind, or a whole transformation as JSON: {"kind": …}; - reads it.',
+            autocompletion=kinds,
+        ),
     ],
     fields: Annotated[
         list[str] | None,

@@ -41,7 +41,7 @@ def find(state_dir: Path | None, url: str | None, token: str | None = None) -> F
     if url is not None and state_dir is None:
         urls = [item.strip() for item in url.split(",") if item.strip()]
         _check(urls)
-        return Found(urls, token, [])
+        return Found(urls, token or _token_beside(), [])
     from services.local.marked import marked
     from services.local.state import state_dir as state_dir_at
 
@@ -68,7 +68,24 @@ def cluster(state_dir: Path | None, url: str | None, token: str | None) -> Itera
 
 
 def _token_in(state: StateDir) -> str | None:
-    tokens = state.read_tokens()
+    return _operating(state.read_tokens())
+
+
+def _token_beside() -> str | None:
+    """From RINGLOG_TOKENS_FILE, which a container of the cluster has; nobody need copy a token."""
+    from os import environ
+
+    from services.local.failure import LocalServerError
+    from services.local.state import read
+
+    path = environ.get("RINGLOG_TOKENS_FILE")
+    try:
+        return _operating((read(Path(path), dict[str, str]) if path else None) or {})
+    except LocalServerError as error:
+        raise end(str(error), Exit.WRONG_USE) from None
+
+
+def _operating(tokens: dict[str, str]) -> str | None:
     return tokens.get("admin") or tokens.get("operator")
 
 

@@ -10,18 +10,19 @@ from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, Ur
 from ringlog.commands.printing import print_json, print_table
 
 ADDRESS = "http"
-COLUMNS = (
-    "id",
-    "name",
-    "datacenter",
-    "rack",
-    "state",
-    "tokens",
-    "liveness",
-    "watermark",
-    "lag",
-    "address",
-)
+COLUMNS = {
+    "id": "id",
+    "name": "name",
+    # Short, so that a line fits a narrow terminal.
+    "datacenter": "dc",
+    "rack": "rack",
+    "state": "state",
+    "tokens": "tokens",
+    "liveness": "liveness",
+    "watermark": "watermark",
+    "lag": "lag",
+    "address": "address",
+}
 
 
 def nodes(
@@ -46,7 +47,9 @@ def nodes(
     if as_json:
         print_json({**answer, "nodes": rows})
     else:
-        print_table(COLUMNS, [[row.get(column) for column in COLUMNS] for row in rows])
+        print_table(
+            list(COLUMNS.values()), [[row.get(column) for column in COLUMNS] for row in rows]
+        )
 
 
 def _asked(found: Found) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ringlog.commands.completing import keyspace_names
 from ringlog.commands.options import (
     EpochOption,
     JsonOption,
@@ -17,7 +18,10 @@ from ringlog.commands.printing import print_json
 
 
 def owners(  # noqa: PLR0913 one parameter per option
-    keyspace: Annotated[str, typer.Argument(help="KEYSPACE, or KEYSPACE.TABLE.")],
+    keyspace: Annotated[
+        str,
+        typer.Argument(help="KEYSPACE, or KEYSPACE.TABLE.", autocompletion=keyspace_names),
+    ],
     key: Annotated[
         str | None, typer.Argument(help="A key, as the table has it.", show_default=False)
     ] = None,

@@ -13,6 +13,7 @@ from ringlog.commands.change_options import (
     ForceOption,
     NewTokensOption,
     NodeArgument,
+    OldNodeArgument,
     RateOption,
     TokensOption,
 )
@@ -120,7 +121,7 @@ def move(  # noqa: PLR0913 one parameter per option
 
 @plan.command()
 def replace(  # noqa: PLR0913 one parameter per option
-    old: Annotated[str, typer.Argument(help="The node that goes: number, name or address.")],
+    old: OldNodeArgument,
     *,
     new: Annotated[str, typer.Option("--with", help="The registered node that takes its tokens.")],
     dead: DeadOption = None,

@@ -7,10 +7,11 @@ from typing import Any
 
 import typer
 
-PADDING = 3
-COLUMN_MIN = 12
+GAP = 2
+"""Blanks between two columns."""
+COLUMN_MIN = 4
 COLUMN_MAX = 48
-WIDTH_MIN = 40
+"""Of all columns but the last, which may be as wide as it likes where there is room."""
 
 
 def print_json(value: object) -> None:
@@ -26,35 +27,45 @@ def print_json_line(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """As wide as the terminal, where the last column gives way; whole where there is none."""
+    """As wide as the terminal or COLUMNS says, where wide columns give way; else whole."""
+    import os
+
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     cells = [[short(cell) for cell in row] for row in rows]
+    widths = _widths(columns, cells)
+    gaps = GAP * (len(columns) - 1)
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=max(WIDTH_MIN, _width(columns, cells)))
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    # The first columns keep their width, so the last one has what is left of the line.
-    used = _width(columns[:-1], cells) + PADDING
-    for column in columns[:-1]:
-        table.add_column(column, no_wrap=True, max_width=COLUMN_MAX, overflow="ellipsis")
-    left = max(COLUMN_MIN, console.width - used)
-    table.add_column(columns[-1], no_wrap=True, max_width=left, overflow="ellipsis")
+    if console.is_terminal or os.environ.get("COLUMNS"):
+        widths = fitted(widths, console.width - gaps)
+    # Edges and the space between columns are ours to count, so that the sum is exact.
+    console = Console(width=sum(widths) + gaps)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column, no_wrap=True, width=width, overflow="ellipsis")
     for row in cells:
         table.add_row(*map(Text, row))
     console.print(table)
 
 
-def _width(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
-    """What a table of these columns needs, their padding included."""
-    longest = (
+def fitted(widths: Sequence[int], room: int) -> list[int]:
+    """Widths that fit into `room`: the widest columns give way, and all of them to one measure."""
+    for cap in range(max(widths), COLUMN_MIN, -1):
+        found = [min(width, cap) for width in widths]
+        if sum(found) <= room:
+            return found
+    return [min(width, COLUMN_MIN) for width in widths]
+
+
+def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    longest = [
         max([len(column), *(len(row[index]) for row in cells)])
         for index, column in enumerate(columns)
-    )
-    return sum(length + PADDING for length in longest)
+    ]
+    return [*(min(length, COLUMN_MAX) for length in longest[:-1]), longest[-1]]
 
 
 def print_view(view: Mapping[str, Any]) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ringlog.commands.choosing import TokensError, chosen, parsed
+from client.choosing import chosen
+from ringlog.commands.choosing import TokensError, parsed
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.naming import NamingError, Roster
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ringlog.commands.completing import table_names
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, short
@@ -19,7 +20,10 @@ OK = 200
 NOT_FOUND = 404
 MISUSED = frozenset({400, 404, 405, 413, 414, 415, 422})
 
-TableArgument = Annotated[str, typer.Argument(help="KEYSPACE.TABLE", show_default=False)]
+TableArgument = Annotated[
+    str,
+    typer.Argument(help="KEYSPACE.TABLE", show_default=False, autocompletion=table_names),
+]
 KeyArgument = Annotated[
     str,
     typer.Argument(

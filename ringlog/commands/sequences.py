@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ringlog.commands.completing import sequence_numbers
 from ringlog.commands.options import (
     EpochOption,
     JsonOption,
@@ -28,7 +29,13 @@ View = dict[str, Any]
 
 def sequences(  # noqa: PLR0913 one parameter per option
     sequence: Annotated[
-        int | None, typer.Argument(min=1, help="One of them, in detail.", show_default=False)
+        int | None,
+        typer.Argument(
+            min=1,
+            help="One of them, in detail.",
+            show_default=False,
+            autocompletion=sequence_numbers,
+        ),
     ] = None,
     *,
     watch: Annotated[

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ringlog.commands.completing import component_names
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.finding import cluster
 from ringlog.commands.options import (
@@ -23,7 +24,8 @@ def show(
         str,
         typer.Argument(
             help="cluster, directory, schema, ring, placements, locks, sequences, sessions, cms or "
-            "extensions."
+            "extensions.",
+            autocompletion=component_names,
         ),
     ],
     *,

@@ -12,6 +12,7 @@ from ringlog.commands.ending import Exit, end
 from ringlog.commands.grouping import is_for_command
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, print_table
+from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
     # At run time it comes when the verb runs, so that --help stays quick.
@@ -69,7 +70,8 @@ def take(
     with talking(state_dir, url, token) as talk:
         wanted = {"kind": "TriggerSnapshot"}
         outcome = talk.commit(wanted, actor=actor, reason=reason, as_json=as_json)
-        found = _stored(talk, outcome.epoch)
+        with spinning(f"waiting for the snapshot of epoch {outcome.epoch}"):
+            found = _stored(talk, outcome.epoch)
     if as_json:
         print_json(found)
     else:

@@ -11,6 +11,7 @@ import typer
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import DEFAULT_STATE_DIR, JsonOption
 from ringlog.commands.printing import print_json
+from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -161,7 +162,7 @@ def down(*, state_dir: StateDirOption = DEFAULT_STATE_DIR, as_json: JsonOption =
     from services.local.state import state_dir as state_dir_at
 
     state = state_dir_at(state_dir)
-    with sentences():
+    with sentences(), spinning("stopping the cluster"):
         asyncio.run(stop(state))
     if as_json:
         print_json({"state_dir": str(state.path), "running": False})
@@ -182,7 +183,9 @@ def _start(
 
     try:
         if detach:
-            say_ready(asyncio.run(start_detached(state, wanted, dsn)))
+            with spinning("starting the cluster"):
+                ready = asyncio.run(start_detached(state, wanted, dsn))
+            say_ready(ready)
             return
         state.make()
         log_to(state.log_of("supervisor"))

@@ -131,6 +131,38 @@ async def test_a_node_moves(town):
         await town.over(outcome.result.sequence)
 
 
+async def tokens_of(town, node):
+    ring = (await town.client.component("ring"))["tokens"]
+    return [int(item["token"]) for item in ring if item["node"] == node]
+
+
+def nudged(tokens, place):
+    """The same tokens, one of them a little further on: few ranges are touched by that."""
+    return (*tokens[:place], tokens[place] + (1 << 40), *tokens[place + 1 :])
+
+
+async def prepared_beside(town, node):
+    """A second move that has nothing to do with the first, found by asking the CMS."""
+    tokens = await tokens_of(town, node)
+    for place in range(len(tokens)):
+        move = PrepareMove(node=NodeId(node), tokens=nudged(tokens, place))
+        outcome = await town.client.commit(move)
+        if isinstance(outcome, Committed):
+            return outcome.result.sequence
+        assert outcome.code == "ranges_locked", outcome
+    return pytest.fail("nothing can be moved beside the first")
+
+
+async def test_two_sequences_that_do_not_touch_run_side_by_side(town):
+    async with traffic(town):
+        tokens = nudged(await tokens_of(town, 2), 0)
+        first = (await town.commit(PrepareMove(node=NodeId(2), tokens=tokens))).result.sequence
+        second = await prepared_beside(town, 3)
+        assert {item["id"] for item in await town.sequences()} == {first, second}
+        await town.over(first)
+        await town.over(second)
+
+
 async def test_a_join_is_cancelled_while_it_runs(town):
     """Turning back under traffic is as safe as going on."""
     async with traffic(town):

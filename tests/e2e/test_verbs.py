@@ -230,7 +230,7 @@ def test_what_is_wrong_is_said_in_a_sentence_with_its_exit_code(quiet):
     assert place.json("plan", "join", "1", code=1)["problem"]["code"] == "wrong_state"
 
 
-def on_a_terminal(place, *words, typed=b""):
+def on_a_terminal(place, *words, typed=b"", columns=100):
     """Exit code and everything that a terminal would show."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -238,7 +238,7 @@ def on_a_terminal(place, *words, typed=b""):
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env={**place.environment, "TERM": "xterm", "COLUMNS": "100"},
+        env={**place.environment, "TERM": "xterm", "COLUMNS": str(columns)},
         start_new_session=True,
     )
     os.close(theirs)

@@ -1,0 +1,1 @@
+"""What is wrong with a cluster, and the command that mends it."""

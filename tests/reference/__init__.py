@@ -1,0 +1,1 @@
+"""The reference, generated from the source: `python -m tests.reference` writes it anew."""
