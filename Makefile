@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 QUICK := $(wildcard tests/unit tests/tidy tests/scenarios tests/golden)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo test test-unit test-matrix check fmt bench bench-core bench-log bench-fanout bench-audit lock clean
+.PHONY: help setup setup-browser demo test test-unit test-matrix test-compose check fmt bench bench-core bench-log bench-fanout bench-audit bench-movement bench-console screenshots lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,7 +16,7 @@ setup-browser: $(VENV)/.browser ## make sure of a Chromium for the browser tests
 demo: setup ## show a small cluster at work
 	$(BIN)/python -m ringlog.demo
 
-test: check ## check, then run every test
+test: check setup-browser ## check, then run every test
 	$(BIN)/pytest
 
 test-unit: setup ## run the quick tests: unit, tidy, scenarios, golden
@@ -24,6 +24,9 @@ test-unit: setup ## run the quick tests: unit, tidy, scenarios, golden
 
 test-matrix: setup ## kill everything in every moment of every sequence; MATRIX_TABLE=FILE for the table
 	MATRIX_CELLS=all $(BIN)/pytest -q -s tests/e2e/test_crash_matrix.py
+
+test-compose: setup ## build and run docker-compose.yml, break it and see it recover
+	deploy/test-compose.sh $(ARGS)
 
 check: setup ## lint, formatting, types
 	$(BIN)/ruff check
@@ -34,7 +37,7 @@ fmt: setup ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-bench: setup ## run all benchmarks
+bench: setup setup-browser ## run all benchmarks
 	$(BIN)/python -m bench
 
 bench-core: setup ## benchmark the pure core
@@ -48,6 +51,15 @@ bench-fanout: setup ## benchmark commit to applied beside an etcd watch; ARGS="-
 
 bench-audit: setup ## benchmark audits of an archive beside bare decoding; ARGS="--full"
 	$(BIN)/python -m bench.audit $(ARGS)
+
+bench-movement: setup ## benchmark moving a range beside a plain copy by Spark and cp; ARGS="--quick", "--rows N"
+	$(BIN)/python -m bench.movement $(ARGS)
+
+bench-console: setup setup-browser ## benchmark the console with 1,000 nodes and 100,000 entries in Chromium
+	$(BIN)/python -m bench.console $(ARGS)
+
+screenshots: setup setup-browser ## make the pictures of docs/screenshots anew
+	$(BIN)/python -m tests.browser.screenshots
 
 lock: ## pin requirements/*.in; ARGS="--upgrade-package NAME" to move a pin
 	deploy/lock.sh $(ARGS)

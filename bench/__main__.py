@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("core", "log", "fanout", "audit")
+BENCHMARKS = ("core", "log", "fanout", "audit", "movement", "console")
 
 
 def main() -> int:

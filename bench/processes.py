@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from client.client import Client
+from client.patience import Patience
 from services.local import postgres
 from services.local.founding import wait_until
 from services.local.ports import ADDRESS, HeldPorts
@@ -26,6 +27,8 @@ EXCERPT_CHARACTERS = 2_000
 FOLDER = "BENCH_FOLDER"
 """Tells a process that wants to leave something behind where to."""
 CMS_COMMAND = (sys.executable, "-m", "services.cms")
+FOUNDING = Initialize(name="bench")
+PATIENT = Patience(attempt_timeout_s=60.0, deadline_s=120.0)
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +54,7 @@ async def serving(
     *,
     command: Sequence[str] = CMS_COMMAND,
     environment: Mapping[str, str] | None = None,
+    founding: Initialize = FOUNDING,
 ) -> AsyncIterator[Service]:
     """A founded cluster of `cms` processes that share a port, on a Postgres in `folder`."""
     # As root the server runs under a user of its own, who has to pass through.
@@ -79,7 +83,7 @@ async def serving(
                 own_urls=urls,
                 pids=[process.pid for process in processes],
             )
-            await _founded(service, processes, folder / LOG)
+            await _founded(service, processes, folder / LOG, founding)
             yield service
         finally:
             await asyncio.gather(*map(ended, processes))
@@ -92,14 +96,17 @@ async def _started(command: Sequence[str], environment: Mapping[str, str], log: 
         )
 
 
-async def _founded(service: Service, processes: Sequence[Process], log: Path) -> None:
+async def _founded(
+    service: Service, processes: Sequence[Process], log: Path, founding: Initialize
+) -> None:
     def give_up() -> str | None:
         is_dead = any(process.returncode is not None for process in processes)
         return log.read_text()[-EXCERPT_CHARACTERS:] if is_dead else None
 
     await wait_until("/healthz", service.own_urls, give_up=give_up)
-    async with Client(service.own_urls[0]) as client:
-        await client.commit(Initialize(name="bench"))
+    # A large image takes a while.
+    async with Client(service.own_urls[0], patience=PATIENT) as client:
+        await client.commit(founding)
     await wait_until("/readyz", service.own_urls, give_up=give_up)
 
 

@@ -32,9 +32,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """`date` is the clock of whoever answered, as HTTP writes it."""
+
     status: int
     body: bytes
     retry_after_s: float | None
+    date: str | None = None
 
 
 class LostError(Exception):
@@ -75,6 +78,7 @@ async def ask(
                 status=response.status,
                 body=await _bounded(response),
                 retry_after_s=_seconds(response.headers.get("Retry-After")),
+                date=response.headers.get("Date"),
             )
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         raise LostError(f"{url} takes no connection", may_have_arrived=False) from error

@@ -24,9 +24,13 @@ View = dict[str, Any]
 def metadata_view(metadata: ClusterMetadata) -> View:
     """All components by name, and the epochs at which each of them last changed."""
     components = {name: component_view(metadata, name) for name in COMPONENTS}
+    return {**modified_view(metadata), "digest": metadata.digest.hex(), **components}
+
+
+def modified_view(metadata: ClusterMetadata) -> View:
+    """Small in a cluster of any size."""
     modified = {name: component.epoch for name, component in metadata.components()}
-    digest = metadata.digest.hex()
-    return {"epoch": metadata.epoch, "digest": digest, "modified": modified, **components}
+    return {"epoch": metadata.epoch, "modified": modified}
 
 
 def component_view(metadata: ClusterMetadata, component: str) -> View:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from log.postgres_room import PARTITION_EPOCHS_MAX, PARTITION_EPOCHS_MIN
+
 PREFIX = "RINGLOG_"
 PORT_MAX = 65535
 
@@ -31,23 +33,30 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
 class CmsSettings(msgspec.Struct, frozen=True, kw_only=True):
     """One CMS process: `listen` is where clients come, `own_listen` where only this one answers.
 
-    If `kafka` names brokers, the CMS that sequences publishes the log there.
+    `advertised` is where the others reach it, if that is not `own_listen`. If `kafka` names
+    brokers, the CMS that sequences publishes the log there. `archives` are where trimmed entries
+    are read; `partition_epochs` is how finely a log that is yet to begin is cut; `log_keys` are
+    files of private keys that sign its checkpoints.
     """
 
     dsn: str
     name: str
     listen: Listen
     own_listen: Listen
+    advertised: str | None = None
     kafka: str | None = None
     topic: str | None = None
     tokens_file: Path | None = None
     tls_certificate: str | None = None
     tls_key: str | None = None
+    archives: tuple[str, ...] = ()
+    partition_epochs: int | None = None
+    log_keys: tuple[Path, ...] = ()
 
     @property
     def own_url(self) -> str:
         scheme = "http" if self.tls_certificate is None else "https"
-        return f"{scheme}://{self.own_listen.authority}"
+        return f"{scheme}://{self.advertised or self.own_listen.authority}"
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """None without certificate files; half of them is a mistake."""
@@ -106,7 +115,7 @@ def node_settings(environment: Mapping[str, str]) -> NodeSettings:
 
 
 class DriverSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One driver: `spark_master` is where its jobs run.
+    """One driver: `spark_master` is where its jobs run, `spark_conf` what else Spark is told.
 
     In `state_dir` it keeps the finer figures behind receipts; without one they are not kept.
     """
@@ -115,6 +124,7 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True):
     seeds: tuple[str, ...]
     listen: Listen
     spark_master: str
+    spark_conf: Mapping[str, str] = {}
     tokens_file: Path | None = None
     state_dir: Path | None = None
 
@@ -129,9 +139,24 @@ def driver_settings(environment: Mapping[str, str]) -> DriverSettings:
         seeds=_seeds(given["SEEDS"]),
         listen=_listen("LISTEN", given.get("LISTEN", "127.0.0.1:7600")),
         spark_master=given.get("SPARK_MASTER", "local[2]"),
+        spark_conf=_spark_conf(given.get("SPARK_CONF", "")),
         tokens_file=None if tokens is None else Path(tokens),
         state_dir=Path(given["STATE_DIR"]) if "STATE_DIR" in given else None,
     )
+
+
+def _spark_conf(text: str) -> dict[str, str]:
+    """`spark.NAME=VALUE`, one a line or with semicolons between; values often have commas."""
+    found: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in text.replace("\n", ";").split(";"))):
+        name, equals, value = item.partition("=")
+        if not equals or not name.startswith("spark."):
+            # Only the name: a value may be a password.
+            raise SettingsError(
+                f"{PREFIX}SPARK_CONF must be lines of spark.NAME=VALUE, not {name[:40]!r}"
+            )
+        found[name.strip()] = value.strip()
+    return found
 
 
 def _seeds(text: str) -> tuple[str, ...]:
@@ -170,12 +195,26 @@ def cms_settings(environment: Mapping[str, str]) -> CmsSettings:
         name=given.get("NAME", "cms-1"),
         listen=_listen("LISTEN", given.get("LISTEN", "127.0.0.1:7400"), is_shared=True),
         own_listen=_listen("OWN_LISTEN", given.get("OWN_LISTEN", "127.0.0.1:7401")),
+        advertised=given.get("ADVERTISE"),
         kafka=given.get("KAFKA"),
         topic=given.get("KAFKA_TOPIC"),
         tokens_file=None if tokens is None else Path(tokens),
         tls_certificate=given.get("TLS_CERTIFICATE"),
         tls_key=given.get("TLS_KEY"),
+        archives=_seeds(given.get("ARCHIVE", "")),
+        partition_epochs=_partition_epochs(given.get("PARTITION_EPOCHS")),
+        log_keys=tuple(map(Path, _seeds(given.get("LOG_KEY", "")))),
     )
+
+
+def _partition_epochs(text: str | None) -> int | None:
+    if text is None:
+        return None
+    low, high = PARTITION_EPOCHS_MIN, PARTITION_EPOCHS_MAX
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(high))
+    if not (is_number and low <= int(text) <= high):
+        raise SettingsError(f"{PREFIX}PARTITION_EPOCHS must be {low} to {high}, not {text[:20]!r}")
+    return int(text)
 
 
 def _listen(name: str, text: str, *, is_shared: bool = False) -> Listen:

@@ -20,6 +20,7 @@ from audit.archive import (
     encode_manifest,
     read_manifest,
 )
+from audit.codecs import DEFAULT
 from audit.containers import entry_container
 from audit.folder import folder
 from audit.reading import Archive
@@ -66,12 +67,14 @@ class Forger:
     def any_segment(self) -> Segment:
         return self.chance.choice(self.manifest.segments)
 
-    def rewrite(self, segment: Segment, change: Callable[[Entries], Entries]) -> None:
+    def rewrite(
+        self, segment: Segment, change: Callable[[Entries], Entries], codec: str = DEFAULT
+    ) -> None:
         """Change the entries of a segment, and mend the manifest so that the file fits it."""
         archive = Archive(folder(self.archive), self.manifest)
         entries = list(archive.entries(Epoch(segment.first - 1), Epoch(segment.last)))
         changed = change(entries)
-        data = entry_container(changed, schema_notes(item.payload for item in changed))
+        data = entry_container(changed, schema_notes(item.payload for item in changed), codec)
         self.put(segment.path, data)
         mended = msgspec.structs.replace(
             segment,

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import structlog
 import uvloop
 
+from audit.keys import KeyFormatError, load_private
 from audit.lineage import PostgresLineages
 from audit.reproduce import NotReproducedError, PostgresProofs, installed_release
 from client.transport import new_session
@@ -21,21 +22,24 @@ from log.fanout import Relay
 from log.messages import TOPIC
 from log.notify import listen
 from log.postgres import PostgresLog
-from log.postgres_room import keep_room, make_room
+from log.postgres_room import divide, keep_room, make_room
 from log.postgres_schemas import record_schemas
 from log.postgres_sessions import BROKEN, NotDurableError, Sessions
 from log.replay import ReplayError
+from log.store import LogStore, TrimmedError
 from metadata.epoch import Epoch
 from migrations.apply import apply
 from migrations.failure import MigrationError
-from services.cms.engine import Engine, running
+from services.cms.engine import Engine, Proofs, running
 from services.cms.forwarding import SEQUENCE_PATH, sequenced
 from services.cms.http import serve
 from services.cms.leading import Leading
 from services.cms.metrics import Metrics
+from services.cms.proofs.tiles import PostgresTiles
 from services.cms.proving import Evidence, Proving
 from services.cms.relaying import relay_to
 from services.cms.reports.postgres import postgres_stores
+from services.cms.seam import ThroughArchive
 from services.duties import busy, stop_asked
 from services.http.roles import TokensError, load_tokens
 from services.http.serving import Address
@@ -53,17 +57,20 @@ START_RETRY_S = 1.0
 async def run(settings: CmsSettings) -> None:
     stop = stop_asked()
     metrics = Metrics()
+    keys = tuple(map(load_private, settings.log_keys))
     await migrated(settings.dsn)
     async with AsyncExitStack() as stack:
         sessions = Sessions(settings.dsn)
         stack.push_async_callback(sessions.close)
+        await divided(sessions, settings.partition_epochs)
         await record_schemas(sessions)
         await check_whole(sessions)
+        log = log_of(settings, sessions)
         session = await stack.enter_async_context(
             new_session(bearer_token(settings.tokens_file), None)
         )
         proving = Proving(
-            Evidence(PostgresLog(sessions), PostgresSnapshots(sessions), PostgresProofs(sessions)),
+            Evidence(log, PostgresSnapshots(sessions), PostgresProofs(sessions)),
             installed_release(),
             settings.name,
             stop.set,
@@ -74,12 +81,13 @@ async def run(settings: CmsSettings) -> None:
         engine = await stack.enter_async_context(
             running(
                 settings.name,
-                PostgresLog(sessions),
+                log,
                 PostgresSnapshots(sessions),
                 lambda: Stamp(settings.name, int(time.time() * MICROSECONDS)),
                 leading.around,
                 metrics.observe_batch,
                 stores=postgres_stores(sessions),
+                proofs=Proofs(PostgresTiles(sessions), keys),
                 proving=proving,
             )
         )
@@ -160,6 +168,18 @@ async def served(
         yield url
 
 
+def log_of(settings: CmsSettings, sessions: Sessions) -> LogStore:
+    """The log, with the archives behind it where some are named."""
+    log = PostgresLog(sessions)
+    return ThroughArchive(log, settings.archives) if settings.archives else log
+
+
+async def divided(sessions: Sessions, epochs: int | None) -> None:
+    """Cut a log that is yet to begin as finely as is wanted."""
+    if epochs is not None and not await divide(sessions, epochs):
+        logger.warning("partitions_kept", wanted=epochs, reason="the log has begun")
+
+
 async def check_whole(sessions: Sessions) -> None:
     """A log that was imported in part must not be gone on with."""
     lineages = await PostgresLineages(sessions).recorded()
@@ -194,8 +214,12 @@ def main() -> None:
         MigrationError,
         NotDurableError,
         NotReproducedError,
+        KeyFormatError,
     ) as error:
         sys.exit(f"cms: {error}")
+    except TrimmedError as error:
+        # No snapshot from the seam on can be used, so only the archive leads to what is left.
+        sys.exit(f"cms: {error} Set RINGLOG_ARCHIVE to start from there.")
     except ReplayError as error:
         # Already what followed the newest snapshot comes out otherwise.
         sys.exit(f"cms: {NotReproducedError(installed_release(), error.epoch, error.fault)}")

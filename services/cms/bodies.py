@@ -8,16 +8,20 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
+from client.choosing import COUNT_MAX
 from encoding.entries import Actor, Why
 from metadata.cluster import COMPONENTS
+from metadata.directory import KnownNode
 from metadata.epoch import Epoch
 from metadata.limits import ID_MAX, Name
 from services.cms.progress.bodies import BarrierView, Transfer
 from services.http.bodies import EpochField
 from services.http.limits import BATCH_COMMITS_MAX
 from services.http.problems import Problem
+from services.http.roles import Role
 from transformations.outcome import Result
 
+RoleName = Annotated[str, Meta(extra_json_schema={"enum": [role.name.lower() for role in Role]})]
 RowsPerSecond = Annotated[float, Meta(gt=0, le=ID_MAX)]
 
 
@@ -118,6 +122,20 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     detail: str | None = None
 
 
+class Me(msgspec.Struct, frozen=True):
+    """Who asks: null without a token that is known here. Where none are in use it is open."""
+
+    role: RoleName | None
+    is_open: bool
+
+
+class ModifiedAnswer(msgspec.Struct, frozen=True):
+    """A component is the same at all epochs from the one it changed at until it changes again."""
+
+    epoch: Epoch
+    modified: dict[str, int]
+
+
 class At(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which version: a past one, the newest there is, or the one at hand."""
 
@@ -138,6 +156,21 @@ class OwnersAt(At, frozen=True, kw_only=True):
     key: str | None = None
     token: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     table: Name | None = None
+
+
+class TokensFor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Without `count`, as many as the other nodes of its datacenter have."""
+
+    node: KnownNode
+    count: Annotated[int, Meta(ge=1, le=COUNT_MAX)] | None = None
+
+
+class TokensAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Free at `epoch`, ascending, and chosen so that every node holds its share."""
+
+    epoch: Epoch
+    node: int
+    tokens: list[str]
 
 
 class Between(

@@ -9,16 +9,19 @@ from contextlib import asynccontextmanager
 import msgspec
 import structlog
 
+from audit.keys import PrivateKey
 from log.batch import Answer, Request, Stamp
 from log.entry import SealedEntry
 from log.published import Published
 from log.replay import Applied, apply
 from log.sequencer import BEYOND_ALL, DEFAULT_LIMITS, Hooks, Limits, Sequencer
-from log.store import LogStore, StoreUnavailableError
+from log.store import LogStore, StoreUnavailableError, TrimmedError
 from metadata.epoch import Epoch
 from services.cms.forwarding import Submit
 from services.cms.history import History
 from services.cms.leading import Alone, Route
+from services.cms.proofs.tiles import MemoryTiles, TileStore
+from services.cms.proofs.tree import LogTree
 from services.cms.proving import Proving, allowed
 from services.cms.reports.memory import memory_stores
 from services.cms.reports.reporting import Reporting
@@ -40,6 +43,13 @@ LINES_PER_BATCH_MAX = 4
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 
 
+class Proofs(msgspec.Struct, frozen=True):
+    """Where full tiles of the tree are kept, and the keys that sign it."""
+
+    tiles: TileStore
+    keys: tuple[PrivateKey, ...] = ()
+
+
 class Parts(msgspec.Struct, frozen=True):
     """What an engine is made of."""
 
@@ -51,6 +61,7 @@ class Parts(msgspec.Struct, frozen=True):
     reporting: Reporting
     submit: Submit
     """Decides here, where that is allowed."""
+    proofs: Proofs
 
 
 class Engine:
@@ -59,6 +70,8 @@ class Engine:
     def __init__(self, name: str, parts: Parts) -> None:
         self.name = name
         self._parts = parts
+        self.keys = parts.proofs.keys
+        self.tree = LogTree(parts.store, parts.proofs.tiles)
         self._tips = TipReader(parts.store)
         self._history = History(self._read_after, parts.snapshots, report_unusable)
 
@@ -113,6 +126,11 @@ class Engine:
         return await self._parts.store.read_after(
             epoch, entries_max=entries_max, bytes_max=bytes_max
         )
+
+    async def hash_at(self, epoch: Epoch) -> bytes | None:
+        """Also of an entry that is no longer kept."""
+        recent = self._parts.published.recent_after(Epoch(epoch - 1), entries_max=1, bytes_max=1)
+        return recent[0].hash if recent else await self._parts.store.hash_at(epoch)
 
     async def wait_beyond(self, epoch: Epoch, timeout_s: float) -> None:
         await self._parts.published.wait_beyond(epoch, timeout_s)
@@ -220,8 +238,18 @@ async def _restored(store: LogStore, snapshots: SnapshotStore) -> Applied:
     return applied
 
 
+async def _jumped(trimmed: TrimmedError, snapshots: SnapshotStore, published: Published) -> Applied:
+    """The newest snapshot, where the entries from it on are still kept; it is published."""
+    newer = await newest_usable(snapshots, up_to=FAR_AHEAD, report=report_unusable)
+    if newer.metadata.epoch < trimmed.seam:
+        raise trimmed
+    published.jump(newer)
+    logger.warning("jumped", epoch=newer.metadata.epoch, seam=trimmed.seam)
+    return newer
+
+
 @asynccontextmanager
-async def running(  # noqa: PLR0913 - wiring; the last four have defaults
+async def running(  # noqa: PLR0913 - wiring; the last five have defaults
     name: str,
     store: LogStore,
     snapshots: SnapshotStore,
@@ -230,12 +258,14 @@ async def running(  # noqa: PLR0913 - wiring; the last four have defaults
     observed: Callable[[int], None] = lambda _: None,
     *,
     stores: Stores | None = None,
+    proofs: Proofs | None = None,
     proving: Proving | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> AsyncIterator[Engine]:
     """An engine that sequences until the block ends, and then answers what it has taken.
 
-    `stores` keep what nodes report; without them this process alone knows. With `proving` it
+    `stores` keep what nodes report; without them this process alone knows. `proofs` keep the tree
+    and sign it; without them it is computed anew by each process, and not signed. With `proving` it
     decides nothing before this release has been held against the log.
     """
     applied = await restored(store, snapshots)
@@ -250,14 +280,25 @@ async def running(  # noqa: PLR0913 - wiring; the last four have defaults
         observed(len(entries))
         taker.observe(newer, entries)
 
-    sequencer = Sequencer(store, applied, Hooks(stamp, publish), limits)
+    hooks = Hooks(stamp, publish, lambda trimmed: _jumped(trimmed, snapshots, published))
+    sequencer = Sequencer(store, applied, hooks, limits)
     submit = sequencer.submit if proving is None else allowed(sequencer.submit, proving)
     route = routed(submit, published)
     reporting = Reporting(
         name, stores or memory_stores(store), published, lambda: route.is_sequencing
     )
     await reporting.prepare()
-    engine = Engine(name, Parts(store, snapshots, published, sequencer, route, reporting, submit))
+    parts = Parts(
+        store,
+        snapshots,
+        published,
+        sequencer,
+        route,
+        reporting,
+        submit,
+        Proofs(MemoryTiles()) if proofs is None else proofs,
+    )
+    engine = Engine(name, parts)
     async with asyncio.TaskGroup() as tasks:
         sequencing = tasks.create_task(sequencer.run())
         beside = [tasks.create_task(taker.run()), tasks.create_task(reporting.run())]

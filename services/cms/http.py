@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
+from services.cms.console import console_routes
 from services.cms.engine import Engine
 from services.cms.metrics import Metrics
 from services.cms.routes import ROUTES
@@ -39,4 +40,5 @@ def serve(
 
 
 def _routes(internal: Internal) -> tuple[Route, ...]:
-    return (*ROUTES, described(ROUTES, TITLE), *internal_routes(internal))
+    described_too = described(ROUTES, TITLE)
+    return (*ROUTES, described_too, *console_routes(), *internal_routes(internal))

@@ -16,7 +16,7 @@ from audit.reproduce import NotReproducedError, Proofs, Release
 from log.batch import Answer, Request
 from log.chain import NO_ENTRIES, Tip
 from log.replay import Applied, ReplayError, replay
-from log.store import LogStore, StoreUnavailableError
+from log.store import LogStore, StoreUnavailableError, TrimmedError
 from metadata.epoch import EMPTY, Epoch, following
 from services.cms.forwarding import Submit
 from services.http.problems import Code, ProblemError
@@ -105,10 +105,7 @@ class Proving:
         kept = await self._evidence.proofs.find(self._release)
         if kept is None:
             return NO_ENTRIES
-        found = await self._evidence.log.read_after(
-            Epoch(kept.epoch - 1), entries_max=1, bytes_max=PAGE_BYTES_MAX
-        )
-        if found and Tip(found[0].epoch, found[0].hash) == kept:
+        if await self._evidence.log.hash_at(kept.epoch) == kept.hash:
             return kept
         self._is_another_log = True
         return NO_ENTRIES
@@ -116,14 +113,20 @@ class Proving:
     async def _prove(self) -> None:
         evidence = self._evidence
         self._kept = await self._known()
-        applied = await newest_usable(
-            evidence.snapshots, up_to=self._kept.epoch, report=_report_unusable
-        )
+        applied = await self._snapshot(self._kept.epoch)
         logger.info("proving", release=str(self._release), up_to=self._wanted)
         while applied.metadata.epoch < self._wanted:
-            page = await evidence.log.read_after(
-                applied.metadata.epoch, entries_max=PAGE_ENTRIES_MAX, bytes_max=PAGE_BYTES_MAX
-            )
+            try:
+                page = await evidence.log.read_after(
+                    applied.metadata.epoch, entries_max=PAGE_ENTRIES_MAX, bytes_max=PAGE_BYTES_MAX
+                )
+            except TrimmedError as error:
+                # What was let go of is for `ringlog audit reproduce` on the archive.
+                logger.warning("proving_from_seam", seam=error.seam, archive=error.archive)
+                applied = await self._snapshot(error.seam)
+                if applied.metadata.epoch != error.seam:
+                    raise ReplayError(error.seam, "its snapshot cannot be used") from error
+                continue
             if not page:
                 raise ReplayError(following(applied.metadata.epoch), "it is missing")
             applied = await asyncio.to_thread(replay, page, applied)
@@ -132,6 +135,9 @@ class Proving:
                 await self._keep(applied.tip)
         self._is_proved = True
         logger.info("proved", release=str(self._release), epoch=self._reached)
+
+    async def _snapshot(self, up_to: Epoch) -> Applied:
+        return await newest_usable(self._evidence.snapshots, up_to=up_to, report=_report_unusable)
 
     def _refuse(self, error: ReplayError) -> None:
         self.refusal = NotReproducedError(self._release, error.epoch, error.fault)

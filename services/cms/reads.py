@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from encoding.registry import documents
-from encoding.views import component_view, metadata_view
+from encoding.views import component_view, metadata_view, modified_view
 from log.replay import Applied
 from log.store import StoreUnavailableError
 from metadata.cluster import COMPONENTS, ClusterMetadata
@@ -25,6 +25,7 @@ from services.cms.bodies import (
     ComponentAt,
     DiffAnswer,
     Health,
+    Me,
     OneSchema,
     OwnersAt,
     SequenceAt,
@@ -53,6 +54,11 @@ async def component(api: Api, call: Call[ComponentAt]) -> web.StreamResponse:
             Code.NOT_FOUND, f"There is no component {name}; there are {known}.", field="component"
         )
     return await _shown(api, call, call.query, lambda found: component_view(found, name))
+
+
+async def modified(api: Api, call: Call[At]) -> web.StreamResponse:
+    """By which a client knows what it may keep while it looks at one epoch after another."""
+    return await _shown(api, call, call.query, modified_view)
 
 
 async def nodes(api: Api, call: Call[At]) -> web.StreamResponse:
@@ -123,6 +129,14 @@ async def schema(api: Api, call: Call[OneSchema]) -> web.StreamResponse:
             Code.NOT_FOUND, f"No schema has fingerprint {wanted}.", field="fingerprint"
         )
     return await api.json(call.request, {wanted: found}, Cache_Control=IMMUTABLE)
+
+
+async def me(api: Api, call: Call[Nothing]) -> web.StreamResponse:
+    """Open to everybody, so that a page can ask before it asks somebody for a token."""
+    tokens, given = call.tokens, call.request.headers.get("Authorization")
+    role = call.role if tokens is None else tokens.role_of(given)
+    found = Me(role=None if role is None else role.name.lower(), is_open=tokens is None)
+    return await api.json(call.request, found, Cache_Control="no-store")
 
 
 async def healthz(api: Api, call: Call[Nothing]) -> web.StreamResponse:

@@ -14,6 +14,7 @@ from log.kafka import KafkaPublisher
 from log.postgres import PostgresLog
 from log.postgres_positions import PostgresPositions
 from log.postgres_sessions import Sessions
+from log.store import TrimmedError
 from metadata.epoch import Epoch
 
 logger = structlog.get_logger()
@@ -35,7 +36,15 @@ class WhileSequencing:
     ) -> Sequence[SealedEntry]:
         if not self._is_sequencing():
             return ()
-        return await self._log.read_after(epoch, entries_max=entries_max, bytes_max=bytes_max)
+        try:
+            return await self._log.read_after(epoch, entries_max=entries_max, bytes_max=bytes_max)
+        except TrimmedError as error:
+            # A topic that was begun late, or stood still for long. Whoever follows it finds a gap
+            # and asks the log, as after any other loss.
+            logger.warning("fanout_jumped", before=epoch, to=error.seam)
+            return await self._log.read_after(
+                error.seam, entries_max=entries_max, bytes_max=bytes_max
+            )
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from log.containers import MEDIA_TYPE as CONTAINER
-from services.cms import commits, plans, reads
+from services.cms import commits, plans, reads, tokens
 from services.cms.bodies import (
     At,
     Batch,
@@ -14,15 +14,20 @@ from services.cms.bodies import (
     ComponentAt,
     DiffAnswer,
     Health,
+    Me,
+    ModifiedAnswer,
     OneSchema,
     OwnersAnswer,
     OwnersAt,
     Plan,
     PlanAnswer,
     SequenceAt,
+    TokensAnswer,
+    TokensFor,
 )
 from services.cms.progress import handlers as progress
 from services.cms.progress.bodies import SequenceAnswer, SequencesAnswer
+from services.cms.proofs.routes import PROOF_ROUTES
 from services.cms.reports import handlers, views
 from services.cms.reports.bodies import (
     Acknowledge,
@@ -49,7 +54,8 @@ _DECIDED = (
     Code.OVERLOADED,
     Code.UNKNOWN,
 )
-_LOG = (Code.DIVERGED, Code.TRIMMED, Code.OVERLOADED)
+_LOG = (Code.DIVERGED, Code.TRIMMED, Code.OVERLOADED, Code.UNAVAILABLE)
+_AT = (Code.UNKNOWN_EPOCH, Code.TRIMMED, Code.UNAVAILABLE)
 
 
 ROUTES = (
@@ -110,7 +116,7 @@ ROUTES = (
         query=OneEpoch,
         answer=Entry,
         media_types=(JSON, CONTAINER),
-        problems=(Code.UNKNOWN_EPOCH, Code.TRIMMED),
+        problems=_AT,
     ),
     Route(
         method="GET",
@@ -119,7 +125,7 @@ ROUTES = (
         summary="All components at one epoch",
         query=At,
         answer=View,
-        problems=(Code.UNKNOWN_EPOCH,),
+        problems=_AT,
     ),
     Route(
         method="GET",
@@ -128,7 +134,16 @@ ROUTES = (
         summary="One component at one epoch",
         query=ComponentAt,
         answer=View,
-        problems=(Code.UNKNOWN_EPOCH, Code.NOT_FOUND),
+        problems=(*_AT, Code.NOT_FOUND),
+    ),
+    Route(
+        method="GET",
+        path="/v1/modified",
+        run=reads.modified,
+        summary="At which epoch each component changed last",
+        query=At,
+        answer=ModifiedAnswer,
+        problems=(Code.UNKNOWN_EPOCH,),
     ),
     Route(
         method="GET",
@@ -137,7 +152,7 @@ ROUTES = (
         summary="Readers and writers of a key or token",
         query=OwnersAt,
         answer=OwnersAnswer,
-        problems=(Code.UNKNOWN_EPOCH, Code.NOT_FOUND),
+        problems=(*_AT, Code.NOT_FOUND),
     ),
     Route(
         method="GET",
@@ -146,7 +161,7 @@ ROUTES = (
         summary="What changed between two epochs, by meaning",
         query=Between,
         answer=DiffAnswer,
-        problems=(Code.UNKNOWN_EPOCH,),
+        problems=_AT,
     ),
     Route(
         method="GET",
@@ -155,7 +170,7 @@ ROUTES = (
         summary="Sequences in progress: steps, barrier, laggards, driver, movement",
         query=At,
         answer=SequencesAnswer,
-        problems=(Code.UNKNOWN_EPOCH,),
+        problems=_AT,
     ),
     Route(
         method="GET",
@@ -164,7 +179,7 @@ ROUTES = (
         summary="One sequence in progress",
         query=SequenceAt,
         answer=SequenceAnswer,
-        problems=(Code.UNKNOWN_EPOCH, Code.NOT_FOUND),
+        problems=(*_AT, Code.NOT_FOUND),
     ),
     Route(
         method="GET",
@@ -173,7 +188,16 @@ ROUTES = (
         summary="The directory, with liveness and watermarks",
         query=At,
         answer=NodesAnswer,
-        problems=(Code.UNKNOWN_EPOCH,),
+        problems=_AT,
+    ),
+    Route(
+        method="GET",
+        path="/v1/tokens",
+        run=tokens.tokens,
+        summary="Tokens that a node might take, free and chosen so that shares become even",
+        query=TokensFor,
+        answer=TokensAnswer,
+        problems=(Code.NOT_FOUND,),
     ),
     Route(
         method="GET",
@@ -255,6 +279,14 @@ ROUTES = (
     ),
     Route(
         method="GET",
+        path="/v1/me",
+        run=reads.me,
+        summary="The role of whoever asks",
+        answer=Me,
+        role=None,
+    ),
+    Route(
+        method="GET",
         path="/healthz",
         run=reads.healthz,
         summary="The process runs",
@@ -278,4 +310,5 @@ ROUTES = (
         answer=str,
         media_types=("text/plain",),
     ),
+    *PROOF_ROUTES,
 )

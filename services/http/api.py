@@ -19,7 +19,7 @@ from services.http.compression import coding_for, compressed
 from services.http.limits import HttpLimits
 from services.http.metrics import Counted
 from services.http.problems import MEDIA_TYPE, TEMPORARY, Code, Problem, ProblemError
-from services.http.roles import Role
+from services.http.roles import Role, Tokens
 from snapshots.store import SnapshotInfo
 
 Query = TypeVar("Query")
@@ -33,11 +33,12 @@ REVALIDATED = "private, no-cache"
 
 
 class Call(msgspec.Struct, Generic[Query], frozen=True):
-    """One request, its path and query decoded, and who sends it."""
+    """One request, its path and query decoded, and who sends it; without tokens all may all."""
 
     request: web.BaseRequest
     query: Query
     role: Role
+    tokens: Tokens | None = None
 
 
 class Current(Protocol):
@@ -59,6 +60,10 @@ class Readable(Current, Protocol):
     async def entries_after(
         self, epoch: Epoch, *, entries_max: int, bytes_max: int
     ) -> Sequence[SealedEntry]: ...
+
+    async def hash_at(self, epoch: Epoch) -> bytes | None:
+        """None where it is not known here any more."""
+        ...
 
     async def snapshot_epochs(self) -> Sequence[SnapshotInfo]: ...
 

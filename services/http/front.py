@@ -34,7 +34,8 @@ class Front(Generic[E, M]):
             role = self._role(request, found.route)
             if "Ringlog-Cluster" in request.headers or found.route.is_internal:
                 await self._check_cluster(request.headers.get("Ringlog-Cluster"))
-            response = await found.route.run(self._api, Call(request, found.query, role))
+            call = Call(request, found.query, role, self._tokens)
+            response = await found.route.run(self._api, call)
         except ConnectionError:
             # Nobody is left to be told.
             raise

@@ -10,6 +10,7 @@ from aiohttp import web
 from log.chain import NO_HASH, Tip
 from log.containers import MEDIA_TYPE, container
 from log.entry import SealedEntry
+from log.store import StoreUnavailableError, TrimmedError
 from metadata.epoch import EMPTY, Epoch, following
 from services.http.api import IMMUTABLE, Api, Call, M, R, accepts, is_known
 from services.http.bodies import LogPage, LogState, OneEpoch, SnapshotView
@@ -26,8 +27,7 @@ async def log_page(api: Api[R, M], call: Call[LogPage]) -> web.StreamResponse:
         with api.following():
             await api.wait_beyond(query.after, min(query.wait, api.limits.wait_s_max))
         tip = api.engine.applied.tip
-    entries = await page_after(api, query.after, tip, query.limit)
-    snapshot = await _shortcut(api, query.after, entries) if query.snapshot else None
+    entries, snapshot = await _from(api, query, tip)
     if snapshot is not None:
         entries = await page_after(api, snapshot.epoch, tip, query.limit)
     # The page may reach further than what was read as the tip before it.
@@ -78,14 +78,23 @@ async def page_after(api: Api[R, M], after: Epoch, tip: Tip, limit: int) -> Sequ
     first = following(after)
     found = entries[0].epoch if entries else None
     if found != first and first <= tip.epoch:
-        raise ProblemError(
-            Code.TRIMMED,
-            f"Entry {first} is no longer kept here; begin with a snapshot (snapshot=true), or "
-            "look in an archive.",
-            field="after",
-            tip=tip.epoch,
-        )
+        raise _trimmed(first, tip)
     return entries
+
+
+async def _from(
+    api: Api[R, M], query: LogPage, tip: Tip
+) -> tuple[Sequence[SealedEntry], SnapshotInfo | None]:
+    """The entries behind `after`, or the snapshot to begin with where that may be and is better."""
+    try:
+        entries = await page_after(api, query.after, tip, query.limit)
+    except (ProblemError, TrimmedError, StoreUnavailableError):
+        # Gone, or out of reach with the archive that has them; a snapshot needs neither.
+        snapshot = await _shortcut(api, query.after, ()) if query.snapshot else None
+        if snapshot is None:
+            raise
+        return (), snapshot
+    return entries, await _shortcut(api, query.after, entries) if query.snapshot else None
 
 
 async def check_lineage(api: Api[R, M], after: Epoch, known: str | None, tip: Tip) -> None:
@@ -114,7 +123,11 @@ async def _check_replay(api: Api[R, M], after: Epoch, known: str | None, tip: Ti
     if after == api.engine.applied.metadata.epoch:
         digest = api.engine.applied.metadata.digest
     else:
-        (sealed,) = await page_after(api, Epoch(after - 1), tip, 1)
+        try:
+            (sealed,) = await page_after(api, Epoch(after - 1), tip, 1)
+        except TrimmedError:
+            # Its hash was found right; only a snapshot leads on, with a digest of its own.
+            return
         digest = sealed.entry.digest
     if bytes.fromhex(known) != digest:
         raise ProblemError(
@@ -142,8 +155,20 @@ async def _hash_at(api: Api[R, M], epoch: Epoch, tip: Tip) -> bytes:
         return NO_HASH
     if epoch == tip.epoch:
         return tip.hash
-    (sealed,) = await page_after(api, Epoch(epoch - 1), tip, 1)
-    return sealed.hash
+    found = await api.engine.hash_at(epoch)
+    if found is None:
+        raise _trimmed(epoch, tip)
+    return found
+
+
+def _trimmed(first: Epoch, tip: Tip) -> ProblemError:
+    return ProblemError(
+        Code.TRIMMED,
+        f"Entry {first} is no longer kept here; begin with a snapshot (snapshot=true), or look "
+        "in an archive.",
+        field="after",
+        tip=tip.epoch,
+    )
 
 
 async def _shortcut(

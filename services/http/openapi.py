@@ -44,7 +44,15 @@ _ANYWHERE = (
     Code.STOPPING,
 )
 _GUARDED = (Code.UNAUTHORIZED, Code.FORBIDDEN)
-_CACHED = ("/v1/metadata", "/v1/log/{", "/v1/diff", "/v1/sequences", "/v1/nodes", "/v1/owners")
+_CACHED = (
+    "/v1/metadata",
+    "/v1/modified",
+    "/v1/log/{",
+    "/v1/diff",
+    "/v1/sequences",
+    "/v1/nodes",
+    "/v1/owners",
+)
 
 
 def described(routes: Iterable[Route], title: str) -> Route:

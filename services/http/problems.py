@@ -14,7 +14,7 @@ from aiohttp import web
 from encoding.json import rejection_json
 from log.queue import OverloadedError
 from log.sequencer import OutcomeUnknownError, StoppedError
-from log.store import StoreUnavailableError
+from log.store import StoreUnavailableError, TrimmedError
 from transformations.outcome import Rejected
 
 MEDIA_TYPE = "application/problem+json"
@@ -142,6 +142,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tip: int | None = None
     entry_id: UUID | None = None
     remedy: str | None = None
+    archive: str | None = None
     sequence: int | None = None
     step: str | None = None
     ranges: tuple[Span, ...] = ()
@@ -169,6 +170,8 @@ def expected(error: Exception) -> Problem | None:
     """The problem behind an exception of the table; none for a bug."""
     if isinstance(error, ProblemError):
         return error.problem
+    if isinstance(error, TrimmedError):
+        return problem(Code.TRIMMED, str(error), epoch=error.seam, archive=error.archive)
     found = EXPECTED.get(type(error))
     return None if found is None else problem(*found)
 

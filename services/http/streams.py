@@ -8,7 +8,7 @@ from typing import Generic
 from aiohttp import web
 
 from log.chain import Tip
-from log.store import StoreUnavailableError
+from log.store import StoreUnavailableError, TrimmedError
 from metadata.epoch import Epoch
 from metadata.limits import ID_MAX
 from services.http.api import Api, Call, M, R
@@ -42,7 +42,7 @@ async def log_stream(api: Api[R, M], call: Call[Follow]) -> web.StreamResponse:
         try:
             await _Stream(api, response, after).run()
             await response.write_eof()
-        except (ConnectionError, StoreUnavailableError):
+        except (ConnectionError, StoreUnavailableError, TrimmedError):
             # The client is gone, or has to ask again.
             response.force_close()
     return response

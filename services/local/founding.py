@@ -26,18 +26,24 @@ READY_TIMEOUT_S = 60.0
 FOUND_DEADLINE_S = 30.0
 
 
-async def wait_until(path: str, urls: Sequence[str], *, give_up: Callable[[], str | None]) -> None:
+async def wait_until(
+    path: str,
+    urls: Sequence[str],
+    *,
+    give_up: Callable[[], str | None],
+    timeout_s: float = READY_TIMEOUT_S,
+) -> None:
     """Until every address says yes to `path`; `give_up` may say why that will not happen."""
     if not urls:
         return
     connection = Connection(urls, token=None, cluster=None, patience=ORDINARY)
     try:
-        async with asyncio.timeout(READY_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             for url in urls:
                 await _wait_for(connection, url, path, give_up)
     except TimeoutError:
         raise LocalServerError(
-            f"Not all of {', '.join(urls)} serve after {READY_TIMEOUT_S:.0f} s: see the log files."
+            f"Not all of {', '.join(urls)} serve after {timeout_s:.0f} s: see the log files."
         ) from None
     finally:
         await connection.close()
@@ -53,7 +59,7 @@ async def _wait_for(
 
 
 @contextlib.asynccontextmanager
-async def founder(url: str, token: str | None) -> AsyncIterator[Client]:
+async def founder(url: str | Sequence[str], token: str | None) -> AsyncIterator[Client]:
     """A client for what has to be committed before the cluster serves."""
     patience = msgspec.structs.replace(ORDINARY, deadline_s=FOUND_DEADLINE_S)
     try:

@@ -85,6 +85,10 @@ class NodeEngine:
             epoch, entries_max=entries_max, bytes_max=bytes_max
         )
 
+    async def hash_at(self, epoch: Epoch) -> bytes | None:
+        found = await self.entries_after(Epoch(epoch - 1), entries_max=1, bytes_max=1)
+        return found[0].hash if found else None
+
     async def wait_beyond(self, epoch: Epoch, timeout_s: float) -> None:
         """Whoever waits, or follows a stream, is sent away when this node turns out wrong."""
         await self._published.wait_beyond(epoch, timeout_s)

@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from audit import containers
+from audit import codecs
 from audit.archive import (
     MANIFEST,
     TILES,
@@ -195,16 +195,19 @@ def test_one_entry_hashed_anew_is_found_at_the_next(forger):
         assert fault.where in {f"tile/entries/{tile:03}", f"tile/0/{tile:03}"}
 
 
-def test_bytes_that_no_entry_needs_are_found(small, tmp_path):
+@pytest.mark.parametrize("codec", codecs.EXPANDING)
+def test_bytes_that_no_entry_needs_are_found(small, tmp_path, codec):
     """Behind the end of a compressed block, where every reader passes over them."""
     forger = Forger(small, tmp_path / "copy", 0)
     segment = forger.manifest.segments[2]
     archive = open_archive(small)
     entries = list(archive.entries(Epoch(segment.first - 1), Epoch(segment.last)))
     with pytest.MonkeyPatch.context() as patched:
-        deflated = containers._deflated
-        patched.setattr(containers, "_deflated", lambda data: deflated(data) + b"hidden")
-        forger.rewrite(segment, lambda _: entries)
+        compressed = codecs.compressed
+        patched.setattr(
+            codecs, "compressed", lambda data, codec: compressed(data, codec) + b"hidden"
+        )
+        forger.rewrite(segment, lambda _: entries, codec)
 
     fault = fault_in(forger.archive)
 

@@ -67,6 +67,7 @@ def test_the_document_has_every_path_and_kind(document):
 
 FOUND = [
     ("/v1/owners", "?keyspace=k&token=7"),
+    ("/v1/tokens", "?node=1&count=3"),
     ("/v1/diff", "?from=0&to=9"),
     ("/v1/sequences", ""),
     ("/v1/sequences/{id}", ""),

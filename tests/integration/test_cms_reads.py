@@ -95,6 +95,22 @@ async def test_owners_of_a_key_and_of_its_token():
         assert found["epoch"] == 7
 
 
+async def test_tokens_are_proposed_that_a_plan_accepts():
+    async with served() as client:
+        for number in (1, 2):
+            await client.commit(
+                "Register", host_id=f"h{number}", addresses={"native": f"h{number}:1"}, **NODE
+            )
+        await client.commit("UnsafeJoin", node=1, tokens=["0"])
+        response, found = await client.get("/v1/tokens?node=2&count=5")
+        assert (response.status, found["node"], len(set(found["tokens"]))) == (200, 2, 5)
+        wanted = {"kind": "PrepareJoin", "node": 2, "tokens": found["tokens"]}
+        _, plan = await client.post("/v1/plan", {"transformation": wanted})
+        assert plan["outcome"] == "accepted", plan
+        response, problem = await client.get("/v1/tokens?node=99")
+        assert (response.status, problem["field"]) == (404, "node")
+
+
 @pytest.mark.parametrize(
     "query", ["key=x", "key=99999999999999999999", "key=1&token=1", "", "key="]
 )

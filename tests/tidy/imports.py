@@ -44,6 +44,7 @@ MAY_IMPORT = {
             "notify.py": _names("asyncpg"),
             "postgres.py": _names("asyncpg"),
             "postgres_sessions.py": _names("asyncpg"),
+            "postgres_trimming.py": _names("asyncpg"),
         },
     ),
     "snapshots": Allowance(ours=_HISTORY, only_in={"postgres.py": _names("asyncpg")}),
@@ -55,6 +56,7 @@ MAY_IMPORT = {
             "expressions.py": _names("pyspark"),
             "jobs.py": _names("pyspark"),
             "spark.py": _names("py4j pyspark"),
+            "taking.py": _names("pyspark"),
         },
     ),
     "store": Allowance(ours=_names("metadata"), outside=_names("pyarrow")),
@@ -63,7 +65,7 @@ MAY_IMPORT = {
     "audit": Allowance(
         ours=_OFFLINE,
         outside=_names("cryptography pyarrow rich"),
-        only_in={"spark.py": _names("pyspark")},
+        only_in={"codecs.py": _names("zstandard"), "spark.py": _names("pyspark")},
     ),
     "services": Allowance(
         ours=_OFFLINE | _names("client audit migrations"),

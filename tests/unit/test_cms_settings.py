@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from services.settings import Listen, SettingsError, cms_settings
+from services.settings import Listen, SettingsError, cms_settings, driver_settings
 
 DSN = "postgresql://someone:secret@db/ringlog"
 
@@ -24,6 +26,30 @@ def test_variables_become_values():
 )
 def test_each_process_has_an_address_of_its_own(text, url):
     assert cms_settings({"RINGLOG_POSTGRES_DSN": DSN, "RINGLOG_OWN_LISTEN": text}).own_url == url
+
+
+def test_others_may_reach_it_by_another_name_than_it_listens_at():
+    told = {"RINGLOG_OWN_LISTEN": "0.0.0.0:7401", "RINGLOG_ADVERTISE": "cms-1:7401"}
+
+    assert cms_settings({"RINGLOG_POSTGRES_DSN": DSN, **told}).own_url == "http://cms-1:7401"
+
+
+def test_spark_is_told_more_line_by_line():
+    text = "spark.driver.host=driver\n spark.jars.packages=a:b,c:d ; spark.x = y=z \n"
+    found = driver_settings({"RINGLOG_SEEDS": "http://cms", "RINGLOG_SPARK_CONF": text})
+
+    assert found.spark_conf == {
+        "spark.driver.host": "driver",
+        "spark.jars.packages": "a:b,c:d",
+        "spark.x": "y=z",
+    }
+
+
+@pytest.mark.parametrize("text", ["spark.driver.host", "driver.host=secret", "=secret"])
+def test_what_spark_would_not_understand_is_refused(text):
+    with pytest.raises(SettingsError, match="RINGLOG_SPARK_CONF") as refused:
+        driver_settings({"RINGLOG_SEEDS": "http://cms", "RINGLOG_SPARK_CONF": text})
+    assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +77,23 @@ def test_tls_needs_both_files(missing):
     del both[missing]
     with pytest.raises(SettingsError, match="belong together"):
         cms_settings({"RINGLOG_POSTGRES_DSN": DSN, **both}).ssl_context()
+
+
+def test_retention_and_proofs_are_told_by_variables():
+    told = {
+        "RINGLOG_ARCHIVE": "s3://old/log, /archives/log",
+        "RINGLOG_PARTITION_EPOCHS": "5000",
+        "RINGLOG_LOG_KEY": "/keys/log.key",
+    }
+    found = cms_settings({"RINGLOG_POSTGRES_DSN": DSN, **told})
+
+    assert found.archives == ("s3://old/log", "/archives/log")
+    assert found.partition_epochs == 5000
+    assert found.log_keys == (Path("/keys/log.key"),)
+
+
+@pytest.mark.parametrize("text", ["999", "100000001", "-1", "many", "1e6", "1" * 5000])
+def test_partitions_of_a_senseless_size_are_refused(text):
+    told = {"RINGLOG_POSTGRES_DSN": DSN, "RINGLOG_PARTITION_EPOCHS": text}
+    with pytest.raises(SettingsError, match="RINGLOG_PARTITION_EPOCHS must be 1000 to"):
+        cms_settings(told)

@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from client.choosing import chosen
 from ringlog.commands.bars import Bars
-from ringlog.commands.choosing import TokensError, chosen, parsed
+from ringlog.commands.choosing import TokensError, parsed
 from ringlog.commands.figures import count, duration, plural, size
 from ringlog.commands.naming import NamingError, roster
 from ringlog.commands.planning import told

@@ -18,7 +18,7 @@ class Fault(StrEnum):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """The tip of the log, and the hashes that it has at some epochs; trimmed ones are left out."""
+    """The tip of the log, and the hashes that it has at some epochs; unknown ones are left out."""
 
     tip: Tip
     hashes: Mapping[Epoch, bytes]

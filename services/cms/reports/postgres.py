@@ -80,12 +80,15 @@ kept AS (
 )
 SELECT count(*) AS found FROM found
 """
+# By the decisions, which know the hashes of trimmed entries, too.
 # Each epoch is looked up by itself: the index serves it whatever the planner thinks of arrays.
 _LINEAGE = """
-SELECT epoch, hash FROM (SELECT epoch, hash FROM log_entries ORDER BY epoch DESC LIMIT 1) AS tip
+WITH tip AS (SELECT epoch, hash FROM log_entries ORDER BY epoch DESC LIMIT 1)
+SELECT epoch, hash FROM tip
 UNION ALL
-SELECT wanted, entry.hash FROM unnest($1::bigint[]) AS wanted
-CROSS JOIN LATERAL (SELECT hash FROM log_entries WHERE epoch = wanted LIMIT 1) AS entry
+SELECT wanted, entry.hash FROM tip CROSS JOIN unnest($1::bigint[]) AS wanted
+CROSS JOIN LATERAL (SELECT hash FROM decisions WHERE epoch = wanted LIMIT 1) AS entry
+WHERE wanted <= tip.epoch
 """
 _COMMITTED_AT = """
 SELECT wanted AS epoch, (extract(epoch FROM entry.committed_at) * 1000000)::bigint AS at_us
