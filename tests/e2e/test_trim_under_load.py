@@ -195,4 +195,5 @@ async def test_trimming_under_load_while_nodes_are_behind():
     assert row["first"] == seams[-1] + 1 >= 2000
     assert reader.epochs == list(range(1, len(reader.epochs) + 1))
     assert len(reader.epochs) > seams[-1]
-    assert jumps["node-3"] == jumps["node-4"] == 1
+    # A neighbour that never slept may hand on what the log has let go; who comes anew knows none.
+    assert jumps["node-3"] <= jumps["node-4"] == 1
