@@ -17,7 +17,8 @@ demo: setup ## show a small cluster at work
 	$(BIN)/python -m ringlog.demo
 
 test: check setup-browser ## check, then run every test
-	$(BIN)/pytest
+	$(BIN)/pytest -q -n 2 --dist loadgroup $(QUICK)
+	$(BIN)/pytest $(QUICK:%=--ignore=%)
 
 test-unit: setup ## run the quick tests: unit, tidy, scenarios, golden
 	$(BIN)/pytest -q -n 2 --dist loadgroup $(QUICK)

@@ -33,7 +33,7 @@ from store.folder import Folder, folder_at
 
 logger = structlog.get_logger()
 
-WARM_AFTER_S = 20.0
+WARM_AFTER_S = 120.0
 """Starting Java is work: what else starts with the driver goes first, and a short-lived cluster
 never does it.
 """
