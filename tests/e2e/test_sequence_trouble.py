@@ -38,7 +38,11 @@ LEFT_BYTES = 700 * 1024
 """Room for the node's log, and for less than the rows that it gets."""
 COLUMNS = (Column("id", ColumnType.STRING), Column("text", ColumnType.STRING))
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(600),
+    pytest.mark.long,
+]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
