@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from audit import codecs
-from audit.varints import Cursor, DamagedError, encoded_bytes, encoded_long
 from encoding.entries import ENTRY_BYTES_MAX
+from encoding.varints import Cursor, DamagedError, encoded_bytes, encoded_long
 from log.chain import HASH_BYTES
 from log.containers import SCHEMA as ENTRY_SCHEMA
 from log.entry import SealedEntry

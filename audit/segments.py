@@ -11,10 +11,10 @@ from audit.archive import Segment, described, segment_path
 from audit.codecs import DEFAULT
 from audit.containers import Container, Stored, entry_container, opened
 from audit.errors import ArchiveError
-from audit.varints import DamagedError
 from encoding.avro import HEADER_BYTES, MARKER
 from encoding.entries import ENTRY_BYTES_MAX
 from encoding.registry import Document, documents
+from encoding.varints import DamagedError
 from log.chain import Tip, link
 from log.entry import SealedEntry
 from metadata.epoch import Epoch, following

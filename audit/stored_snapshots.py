@@ -8,10 +8,10 @@ from audit.containers import SNAPSHOT_SCHEMA, container, opened
 from audit.errors import ArchiveError
 from audit.folder import Folder
 from audit.segments import SCHEMAS, embedded_schemas, schema_notes
-from audit.varints import DamagedError, encoded_bytes, encoded_long
 from encoding.avro import HEADER_BYTES
 from encoding.errors import DecodeError
 from encoding.images import IMAGE_BYTES_MAX
+from encoding.varints import DamagedError, encoded_bytes, encoded_long
 from log.replay import Applied
 from metadata.cluster import ClusterId
 from metadata.epoch import Epoch

@@ -13,7 +13,7 @@ import msgspec
 
 from client.answers import Cms, Committed, Outcome, Plain, Rejected, Status
 from client.connection import CONFLICT, OK, Connection, failure
-from client.containers import MEDIA_TYPE, verified_container
+from client.containers import verified_container
 from client.errors import AnswerError, OutcomeUnknownError
 from client.patience import ORDINARY, Patience
 from client.proposals import (
@@ -28,6 +28,7 @@ from client.proposals import (
 )
 from client.transport import Query, Request
 from encoding.entries import EntryId
+from log.containers import MEDIA_TYPE
 from log.entry import SealedEntry
 from metadata.epoch import EMPTY, Epoch
 

@@ -7,29 +7,29 @@ their successors say.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
 from client.errors import CorruptEntryError
 from encoding.errors import DecodeError
+from encoding.varints import Cursor, DamagedError
 from log.chain import HASH_BYTES, seal_payload
 from log.entry import SealedEntry
 from metadata.epoch import Epoch, following
 
-MEDIA_TYPE = "application/avro"
 FIELDS = ("epoch", "previous_hash", "hash", "payload")
 
 _MAGIC = b"Obj\x01"
 _NOTE = b"ringlog."
 _SYNC_BYTES = 16
-_VARINT_BYTES_MAX = 10
 
 
 def notes_in(body: bytes) -> Mapping[str, str]:
     """What the answer says beside the entries, such as the tip."""
     named = {
         name.removeprefix(_NOTE): value
-        for name, value in _opened(_Cursor(body)).items()
+        for name, value in _opened(Cursor(body)).items()
         if name.startswith(_NOTE)
     }
     try:
@@ -42,7 +42,7 @@ def verified_container(
     body: bytes, *, after: Epoch, after_hash: bytes | None
 ) -> Iterator[SealedEntry]:
     """Entries from `after` + 1 on; `after_hash` is None where it is not known."""
-    for epoch, previous_hash, entry_hash, payload in _records(_Cursor(body)):
+    for epoch, previous_hash, entry_hash, payload in _records(Cursor(body)):
         due = following(after)
         try:
             sealed = seal_payload(payload, previous_hash)
@@ -58,60 +58,42 @@ def verified_container(
         yield sealed
 
 
-class _Cursor:
-    """A place in the bytes of an answer."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    @property
-    def is_at_end(self) -> bool:
-        return self._at == len(self._data)
-
-    def take(self, size: int) -> bytes:
-        end = self._at + size
-        if size < 0 or end > len(self._data):
-            raise CorruptEntryError("The entries came cut short.")
-        taken = self._data[self._at : end]
-        self._at = end
-        return taken
-
-    def long(self) -> int:
-        """Avro's zigzag varint."""
-        value = 0
-        for shift in range(0, 7 * _VARINT_BYTES_MAX, 7):
-            (byte,) = self.take(1)
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:  # noqa: PLR2004 the bit that says there is more
-                return (value >> 1) ^ -(value & 1)
-        raise CorruptEntryError("The entries came with a number that does not end.")
-
-    def bytes(self) -> bytes:
-        return self.take(self.long())
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except DamagedError as error:
+        raise CorruptEntryError(f"The entries cannot be read: {error}.") from error
 
 
-def _records(cursor: _Cursor) -> Iterator[tuple[int, bytes, bytes, bytes]]:
+def _records(cursor: Cursor) -> Iterator[tuple[int, bytes, bytes, bytes]]:
     _opened(cursor)
-    sync = cursor.take(_SYNC_BYTES)
-    while not cursor.is_at_end:
-        count, _ = cursor.long(), cursor.long()
-        for _ in range(count):
-            yield cursor.long(), cursor.take(HASH_BYTES), cursor.take(HASH_BYTES), cursor.bytes()
-        if cursor.take(_SYNC_BYTES) != sync:
-            raise CorruptEntryError("The entries came out of step with their container.")
+    with _told():
+        sync = cursor.take(_SYNC_BYTES)
+        while not cursor.is_at_end:
+            count, _ = cursor.long(), cursor.long()
+            for _ in range(count):
+                yield (
+                    cursor.long(),
+                    cursor.take(HASH_BYTES),
+                    cursor.take(HASH_BYTES),
+                    cursor.bytes(),
+                )
+            if cursor.take(_SYNC_BYTES) != sync:
+                raise CorruptEntryError("The entries came out of step with their container.")
 
 
-def _opened(cursor: _Cursor) -> dict[bytes, bytes]:
+def _opened(cursor: Cursor) -> dict[bytes, bytes]:
     """Only the one schema is read, and only as it is: anything else is another release's."""
-    if cursor.take(len(_MAGIC)) != _MAGIC:
-        raise CorruptEntryError("The entries did not come as an Avro container.")
-    notes: dict[bytes, bytes] = {}
-    while (count := cursor.long()) != 0:
-        if count < 0:
-            # A negative count is followed by the block's size.
-            count, _ = -count, cursor.long()
-        notes |= {cursor.bytes(): cursor.bytes() for _ in range(count)}
+    with _told():
+        if cursor.take(len(_MAGIC)) != _MAGIC:
+            raise CorruptEntryError("The entries did not come as an Avro container.")
+        notes: dict[bytes, bytes] = {}
+        while (count := cursor.long()) != 0:
+            if count < 0:
+                # A negative count is followed by the block's size.
+                count, _ = -count, cursor.long()
+            notes |= {cursor.bytes(): cursor.bytes() for _ in range(count)}
     try:
         schema = msgspec.json.decode(notes.get(b"avro.schema", b""), type=_Schema)
     except ValueError as error:

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from client.connection import Connection
-from client.containers import MEDIA_TYPE, notes_in, verified_container
+from client.containers import notes_in, verified_container
 from client.errors import CorruptEntryError
 from client.transport import Request
 from encoding.errors import DecodeError
 from encoding.images import decode_image
+from log.containers import MEDIA_TYPE
 from log.entry import SealedEntry
 from log.replay import Applied
 from metadata.epoch import EMPTY, Epoch

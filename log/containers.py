@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from encoding.varints import encoded_bytes, encoded_long
 from log.entry import SealedEntry
 
 MEDIA_TYPE = "application/avro"
@@ -24,7 +25,6 @@ SCHEMA = {
     ],
 }
 
-_MORE = 0x80
 _MAGIC = b"Obj\x01"
 # A marker must only be unlikely in the data; a constant one makes equal answers equal bytes.
 _SYNC = bytes.fromhex("9d1f5e0c72ab43d8b6e1804f2c97a35b")
@@ -47,32 +47,17 @@ def _block(entries: Sequence[SealedEntry]) -> Iterable[bytes]:
         part
         for sealed in entries
         for part in (
-            _long(sealed.epoch),
+            encoded_long(sealed.epoch),
             sealed.previous_hash,
             sealed.hash,
-            _long(len(sealed.payload)),
+            encoded_long(len(sealed.payload)),
             sealed.payload,
         )
     )
-    return (_long(len(entries)), _long(len(records)), records, _SYNC)
+    return (encoded_long(len(entries)), encoded_long(len(records)), records, _SYNC)
 
 
 def _map(items: Mapping[str, bytes]) -> bytes:
     pairs = ((name.encode(), value) for name, value in items.items())
-    content = b"".join(_bytes(name) + _bytes(value) for name, value in pairs)
-    return _long(len(items)) + content + _long(0)
-
-
-def _bytes(data: bytes) -> bytes:
-    return _long(len(data)) + data
-
-
-def _long(value: int) -> bytes:
-    """Avro's zigzag varint, for numbers that are never negative."""
-    rest = value << 1
-    out = bytearray()
-    while rest >= _MORE:
-        out.append(rest % _MORE | _MORE)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    content = b"".join(encoded_bytes(name) + encoded_bytes(value) for name, value in pairs)
+    return encoded_long(len(items)) + content + encoded_long(0)

@@ -11,12 +11,13 @@ import msgspec
 
 from audit.history import SnapshotUnusableError
 from client.connection import Connection
-from client.containers import MEDIA_TYPE, verified_container
+from client.containers import verified_container
 from client.errors import AnswerError, RequestError
 from client.transport import Request
 from encoding.errors import DecodeError
 from encoding.images import decode_image
 from log.chain import NO_ENTRIES, NO_HASH, Tip
+from log.containers import MEDIA_TYPE
 from log.entry import SealedEntry
 from log.replay import Applied
 from metadata.epoch import EMPTY, Epoch

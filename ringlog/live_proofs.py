@@ -14,9 +14,10 @@ from audit.checkpoints import SignedCheckpoint, parse_checkpoint
 from audit.merkle import PROOF_HASHES_MAX, consistency_holds, inclusion_holds, leaf_hash
 from audit.notes import NoteError
 from client.connection import Connection
-from client.containers import MEDIA_TYPE, verified_container
+from client.containers import verified_container
 from client.errors import AnswerError
 from client.transport import Request
+from log.containers import MEDIA_TYPE
 from log.entry import SealedEntry
 from metadata.epoch import Epoch
 
