@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -27,6 +28,8 @@ from ringlog.following import following
 FILL_BATCH = 1_000
 FILL_CONNECTIONS = 4
 FILL_SECONDS = 20.0
+SETTLE_S = 1.0
+SETTLE_TIMEOUT_S = 300.0
 PATIENT = Patience(attempt_timeout_s=30.0, deadline_s=60.0)
 
 
@@ -47,7 +50,7 @@ class EntriesOnly:
 async def bench_cold_start(console: Console, service: Service, folder: Path, entries: int) -> None:
     """Both end at the same digest."""
     async with aiohttp.ClientSession(service.url) as session:
-        while await tip_of(session) <= entries:
+        while await _settled(session) <= entries:
             await generated(
                 Load(
                     system=System.RINGLOG,
@@ -57,7 +60,7 @@ async def bench_cold_start(console: Console, service: Service, folder: Path, ent
                     seconds=FILL_SECONDS,
                 )
             )
-        tip = await tip_of(session)
+        tip = await _settled(session)
     by_snapshot_s, first = await _by_snapshot(service, folder, tip)
     by_replay_s, second = await _by_replay(service, tip, first.cluster.id)
     assert first.digest == second.digest, "the two ways lead to different metadata"
@@ -67,6 +70,17 @@ async def bench_cold_start(console: Console, service: Service, folder: Path, ent
         "replay of everything", f"{by_replay_s:.2f} s", f"{by_replay_s / by_snapshot_s:.1f}×"
     )
     console.print(table)
+
+
+async def _settled(session: aiohttp.ClientSession) -> int:
+    """Where the log ends once what the load left behind is in it, and the CMS has caught up."""
+    found = [-1]
+    async with asyncio.timeout(SETTLE_TIMEOUT_S):
+        while len(found) == 1 or found[-1] > found[-2]:
+            await asyncio.sleep(SETTLE_S)
+            with suppress(aiohttp.ClientResponseError):
+                found.append(await tip_of(session))
+    return found[-1]
 
 
 async def _by_snapshot(service: Service, folder: Path, tip: int) -> tuple[float, ClusterMetadata]:

@@ -21,14 +21,13 @@ from bench.core import printed
 from bench.etcd import Etcd
 from bench.etcd import running as running_etcd
 from bench.processes import Service, serving
+from bench.stages import ACKNOWLEDGED, SENT, STAGES, TOLD, Stamps, since_sent_s, stamped
 from bench.watches import watched_etcd
 from client.answers import Committed
 from client.client import Client
-from log.listeners import Change
-from metadata.epoch import Epoch
 from services.local import kafka
 from services.local.ports import ADDRESS, HeldPorts
-from services.node.running import running
+from services.node.running import Node, running
 from services.settings import Listen, NodeSettings
 from transformations.extensions import SetExtension
 
@@ -38,6 +37,7 @@ FSYNCS = 200
 HOPS = 500
 SETTLE_TIMEOUT_S = 30.0
 COLD = 20_000
+PEER = "etcd watch"
 COLD_FULL = 1_000_000
 
 
@@ -46,21 +46,13 @@ class Options(msgspec.Struct, frozen=True):
     cold: int
 
 
-class Delays(msgspec.Struct, frozen=True):
-    """Of each commit: until it was acknowledged, and until it was applied elsewhere."""
-
-    acknowledged_s: list[float]
-    applied_s: list[float]
-
-
 def quantile(values: list[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-async def by_road(service: Service, folder: Path, road: str, options: Options) -> Delays:
-    """Commit one after the other, and look when a node has applied each."""
-    applied: dict[int, float] = {}
+async def by_road(service: Service, folder: Path, road: str, commits: int) -> Stamps:
+    """Commit one after the other, each when a node has applied the one before."""
     settings = NodeSettings(
         name=f"node-{road}",
         state_dir=folder / f"node-{road}",
@@ -72,32 +64,25 @@ async def by_road(service: Service, folder: Path, road: str, options: Options) -
         kafka=service.kafka if road == "kafka" else None,
         dsn=service.dsn if road == "notify" else None,
     )
-    async with running(settings) as node, Client(service.url) as client:
-        node.listeners.add(lambda change: _note(applied, change))
-        await node.engine.following.in_touch.wait()
-        sent, acknowledged = await committed(client, options.commits)
-        async with asyncio.timeout(SETTLE_TIMEOUT_S):
-            await node.engine.reached(Epoch(max(sent)), SETTLE_TIMEOUT_S)
-    epochs = sorted(sent)[WARM_UP:]
-    return Delays(
-        [acknowledged[epoch] - sent[epoch] for epoch in epochs],
-        [applied[epoch] - sent[epoch] for epoch in epochs],
-    )
+    with stamped() as stamps:
+        async with running(settings) as node, Client(service.url) as client:
+            await node.engine.following.in_touch.wait()
+            for number in range(WARM_UP):
+                await committed(node, client, number)
+            for number in range(commits):
+                epoch, start, stop = await committed(node, client, number)
+                stamps[SENT][epoch], stamps[ACKNOWLEDGED][epoch] = start, stop
+    return stamps
 
 
-def _note(applied: dict[int, float], change: Change) -> None:
-    applied.setdefault(change.metadata.epoch, time.perf_counter())
-
-
-async def committed(client: Client, commits: int) -> tuple[dict[int, float], dict[int, float]]:
-    sent: dict[int, float] = {}
-    acknowledged: dict[int, float] = {}
-    for number in range(commits + WARM_UP):
-        start = time.perf_counter()
-        outcome = await client.commit(SetExtension(name="bench", value=str(number)))
-        assert isinstance(outcome, Committed), outcome
-        sent[outcome.epoch], acknowledged[outcome.epoch] = start, time.perf_counter()
-    return sent, acknowledged
+async def committed(node: Node, client: Client, number: int) -> tuple[int, float, float]:
+    """One more, until the node has it; its epoch, and when it was sent and acknowledged."""
+    start = time.perf_counter()
+    outcome = await client.commit(SetExtension(name="bench", value=str(number)))
+    stop = time.perf_counter()
+    assert isinstance(outcome, Committed), outcome
+    assert await node.engine.reached(outcome.epoch, SETTLE_TIMEOUT_S)
+    return outcome.epoch, start, stop
 
 
 def fsync_s(folder: Path) -> float:
@@ -133,7 +118,7 @@ async def hop_s() -> float:
     return quantile(spent, 0.5)
 
 
-def show(console: Console, found: dict[str, Delays], limit_s: float) -> None:
+def show(console: Console, found: dict[str, Stamps], limit_s: float) -> None:
     table = printed(
         f"commit to applied elsewhere, one at a time (limit: {limit_s * 1000:.2f} ms)",
         "road",
@@ -143,17 +128,27 @@ def show(console: Console, found: dict[str, Delays], limit_s: float) -> None:
         "p50 by limit",
         "p50 by etcd",
     )
-    peer = quantile(found["etcd watch"].applied_s, 0.5)
-    for road, delays in found.items():
-        middle = quantile(delays.applied_s, 0.5)
+    peer = quantile(since_sent_s(found[PEER], TOLD), 0.5)
+    for road, stamps in found.items():
+        applied_s = since_sent_s(stamps, TOLD)
+        middle = quantile(applied_s, 0.5)
         table.add_row(
             road,
-            f"{quantile(delays.acknowledged_s, 0.5) * 1000:.2f} ms",
+            f"{quantile(since_sent_s(stamps, ACKNOWLEDGED), 0.5) * 1000:.2f} ms",
             f"{middle * 1000:.2f} ms",
-            f"{quantile(delays.applied_s, 0.99) * 1000:.2f} ms",
+            f"{quantile(applied_s, 0.99) * 1000:.2f} ms",
             f"{middle / limit_s:.2f}×",
             f"{middle / peer:.2f}×",
         )
+    console.print(table)
+
+
+def show_stages(console: Console, found: dict[str, Stamps]) -> None:
+    table = printed("milliseconds since it was sent, median", "road", *STAGES[1:])
+    for road, stamps in found.items():
+        spent = [since_sent_s(stamps, stage) for stage in STAGES[1:]]
+        cells = [f"{quantile(each, 0.5) * 1000:.2f}" if each else "–" for each in spent]
+        table.add_row(road, *cells)
     console.print(table)
 
 
@@ -176,13 +171,12 @@ async def run(options: Options) -> None:
         async with surroundings(folder) as (service, etcd):
             limit_s = 2 * fsync_s(folder) + 2 * await hop_s()
             found = {
-                road: await by_road(service, folder, road, options)
+                road: await by_road(service, folder, road, options.commits)
                 for road in ("kafka", "notify", "long poll")
             }
-            found["etcd watch"] = Delays(
-                *await watched_etcd(etcd.port, options.commits, warm_up=WARM_UP)
-            )
+            found[PEER] = await watched_etcd(etcd.port, options.commits, warm_up=WARM_UP)
             show(console, found, limit_s)
+            show_stages(console, found)
             await bench_cold_start(console, service, folder, options.cold)
 
 

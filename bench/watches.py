@@ -9,6 +9,7 @@ import time
 import aiohttp
 import msgspec
 
+from bench.stages import ACKNOWLEDGED, SENT, STAGES, TOLD, Stamps
 from services.local.ports import ADDRESS
 
 KEY = base64.b64encode(b"bench").decode()
@@ -34,54 +35,51 @@ class _Line(msgspec.Struct, frozen=True):
 class _Watcher:
     """Notes when each value was first seen."""
 
-    def __init__(self, total: int) -> None:
-        self.seen: dict[str, float] = {}
+    def __init__(self) -> None:
+        self.seen: dict[int, float] = {}
         self.ready = asyncio.Event()
-        self.saw_all = asyncio.Event()
-        self._total = total
+        self._news = asyncio.Condition()
 
     async def run(self, session: aiohttp.ClientSession) -> None:
         body = {"create_request": {"key": KEY}}
         async with session.post("/v3/watch", json=body, timeout=None) as response:
             async for line in response.content:
-                self._note(line, time.perf_counter())
+                await self._note(line, time.perf_counter())
 
-    def _note(self, line: bytes, now: float) -> None:
+    async def saw(self, number: int) -> None:
+        async with asyncio.timeout(READY_TIMEOUT_S), self._news:
+            await self._news.wait_for(lambda: number in self.seen)
+
+    async def _note(self, line: bytes, now: float) -> None:
         self.ready.set()
         for event in msgspec.json.decode(line, type=_Line).result.events:
-            self.seen.setdefault(event.kv.value, now)
-        if len(self.seen) == self._total:
-            self.saw_all.set()
+            self.seen.setdefault(int(base64.b64decode(event.kv.value)), now)
+        async with self._news:
+            self._news.notify_all()
 
 
-async def watched_etcd(port: int, puts: int, *, warm_up: int) -> tuple[list[float], list[float]]:
-    """Seconds until each put was acknowledged, and until the watcher saw it."""
-    watcher = _Watcher(puts + warm_up)
+async def watched_etcd(port: int, puts: int, *, warm_up: int) -> Stamps:
+    """Put one after the other, each when the watcher has seen the one before."""
+    watcher = _Watcher()
+    stamps: Stamps = {stage: {} for stage in STAGES}
     async with aiohttp.ClientSession(f"http://{ADDRESS}:{port}") as session:
         watching = asyncio.create_task(watcher.run(session))
         async with asyncio.timeout(READY_TIMEOUT_S):
             await watcher.ready.wait()
-        sent, acknowledged = await _put(session, puts + warm_up)
-        async with asyncio.timeout(READY_TIMEOUT_S):
-            await watcher.saw_all.wait()
+        for number in range(puts + warm_up):
+            start = time.perf_counter()
+            await _put(session, number)
+            stop = time.perf_counter()
+            await watcher.saw(number)
+            if number >= warm_up:
+                stamps[SENT][number], stamps[ACKNOWLEDGED][number] = start, stop
+                stamps[TOLD][number] = watcher.seen[number]
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-    values = list(sent)[warm_up:]
-    return (
-        [acknowledged[value] - sent[value] for value in values],
-        [watcher.seen[value] - sent[value] for value in values],
-    )
+    return stamps
 
 
-async def _put(
-    session: aiohttp.ClientSession, total: int
-) -> tuple[dict[str, float], dict[str, float]]:
-    sent: dict[str, float] = {}
-    acknowledged: dict[str, float] = {}
-    for number in range(total):
-        value = base64.b64encode(str(number).encode()).decode()
-        sent[value] = time.perf_counter()
-        async with session.post("/v3/kv/put", json={"key": KEY, "value": value}) as response:
-            await response.read()
-        acknowledged[value] = time.perf_counter()
-    return sent, acknowledged
+async def _put(session: aiohttp.ClientSession, number: int) -> None:
+    value = base64.b64encode(str(number).encode()).decode()
+    async with session.post("/v3/kv/put", json={"key": KEY, "value": value}) as response:
+        await response.read()

@@ -68,7 +68,7 @@ class Roads(msgspec.Struct, frozen=True):
     is_fanned_out: bool
     """Whether somebody will call; if not, the log is asked all the time."""
     brings_entries: bool = True
-    """Whether they bring entries; NOTIFY only tells of them."""
+    """Whether what is missing is on its way; a NOTIFY comes with it, or it has to be asked for."""
 
     def asking(self) -> Asking:
         pause_s = GAP_PAUSE_S if self.brings_entries else 0.0

@@ -15,6 +15,7 @@ import msgspec
 from encoding import avro
 from encoding.entries import ENTRY_BYTES_MAX
 from log.entry import SealedEntry
+from metadata.epoch import Epoch
 
 TOPIC = "ringlog.log.v1"
 PARTITION = 0
@@ -36,11 +37,15 @@ Receive = Callable[[Message], None]
 
 
 def message_of(sealed: SealedEntry) -> Message:
-    epoch = str(sealed.epoch).encode()
-    fingerprint = sealed.payload[len(avro.MARKER) : avro.HEADER_BYTES]
+    return as_message(sealed.epoch, sealed.payload, sealed.hash)
+
+
+def as_message(epoch: Epoch, payload: bytes, entry_hash: bytes) -> Message:
+    number = str(epoch).encode()
+    fingerprint = payload[len(avro.MARKER) : avro.HEADER_BYTES]
     headers = (
-        ("epoch", epoch),
-        ("hash", sealed.hash.hex().encode()),
+        ("epoch", number),
+        ("hash", entry_hash.hex().encode()),
         ("fingerprint", fingerprint.hex().encode()),
     )
-    return Message(epoch, sealed.payload, headers)
+    return Message(number, payload, headers)

@@ -3,39 +3,97 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
 import asyncpg
 
+from log.messages import Message, Receive, as_message
 from log.postgres import CHANNEL
 from log.postgres_sessions import BROKEN, CONNECT_TIMEOUT_S
 from log.sequencer import BEYOND_ALL
-from metadata.epoch import Epoch
+from metadata.epoch import EMPTY, Epoch
 
 LOOK_EVERY_S = 1.0
 """A lost notification costs this much delay and nothing else."""
+NEWS_MAX = 16
+"""Whoever is further behind asks a CMS, which has the newest entries in memory."""
+READ_TIMEOUT_S = 5.0
+
+_NEWS = "SELECT epoch, payload, hash FROM log_entries WHERE epoch > $1 ORDER BY epoch LIMIT $2"
 
 
 async def listen(dsn: str, wake: Callable[[Epoch], None]) -> None:
     """Call `wake` whenever there may be something new, up to the epoch given, until cancelled."""
+    async with aclosing(_tips(dsn)) as tips:
+        async for _, tip in tips:
+            wake(tip)
 
-    def notified(_connection: object, _pid: int, _channel: str, tip: str) -> None:
-        wake(Epoch(int(tip)) if tip.isdecimal() else BEYOND_ALL)
 
+async def bring(
+    dsn: str, position: Callable[[], Epoch], receive: Receive, wake: Callable[[Epoch], None]
+) -> None:
+    """The same for somebody who applies, with a few entries behind `position` before the wake-up.
+
+    Where they cannot be read, `wake` alone is called: the log is to be asked another way.
+    """
+    async with aclosing(_tips(dsn)) as tips:
+        async for connection, tip in tips:
+            for message in await _news(connection, position(), tip):
+                receive(message)
+            wake(tip)
+
+
+async def _news(connection: asyncpg.Connection | None, after: Epoch, tip: Epoch) -> list[Message]:
+    if connection is None or not after < tip <= after + NEWS_MAX:
+        return []
+    try:
+        rows = await connection.fetch(_NEWS, after, NEWS_MAX, timeout=READ_TIMEOUT_S)
+    except (*BROKEN, asyncpg.InsufficientPrivilegeError):
+        return []
+    return [as_message(row["epoch"], row["payload"], row["hash"]) for row in rows]
+
+
+async def _tips(dsn: str) -> AsyncGenerator[tuple[asyncpg.Connection | None, Epoch], None]:
+    """How far the log may go, and a connection to ask it, where there is one."""
     while True:
         try:
             connection = await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT_S)
         except BROKEN:
-            wake(BEYOND_ALL)
+            yield None, BEYOND_ALL
             await asyncio.sleep(LOOK_EVERY_S)
             continue
         try:
-            await connection.add_listener(CHANNEL, notified)
-            wake(BEYOND_ALL)
+            ear = _Ear()
+            await connection.add_listener(CHANNEL, ear.notified)
+            yield connection, BEYOND_ALL
             while not connection.is_closed():
-                await asyncio.sleep(LOOK_EVERY_S)
-                wake(BEYOND_ALL)
+                yield connection, await ear.next()
         except BROKEN:
             continue
         finally:
             connection.terminate()
+
+
+class _Ear:
+    """Keeps what one notification after the other said until somebody asks."""
+
+    def __init__(self) -> None:
+        self._tip = EMPTY
+        self._woken = asyncio.Event()
+
+    def notified(self, _connection: object, _pid: int, _channel: str, said: object) -> None:
+        tip = Epoch(int(said)) if isinstance(said, str) and said.isdecimal() else BEYOND_ALL
+        self._tip = max(self._tip, tip)
+        self._woken.set()
+
+    async def next(self) -> Epoch:
+        """The highest since the last call; `BEYOND_ALL` after a while of silence."""
+        try:
+            async with asyncio.timeout(LOOK_EVERY_S):
+                await self._woken.wait()
+        except TimeoutError:
+            return BEYOND_ALL
+        self._woken.clear()
+        tip, self._tip = self._tip, EMPTY
+        return tip

@@ -140,6 +140,7 @@ async def relayed(
         settings.kafka,
         settings.topic or TOPIC,
         sessions,
+        recent_after=engine.recent_after,
         is_sequencing=lambda: engine.is_sequencing,
         on_published=engine.reporting.relay.published,
     ) as relay:

@@ -115,12 +115,18 @@ class Engine:
             self.poke(epoch)
         return await self._parts.published.wait_beyond(Epoch(epoch - 1), LATEST_TIMEOUT_S)
 
+    def recent_after(
+        self, epoch: Epoch, *, entries_max: int, bytes_max: int
+    ) -> Sequence[SealedEntry] | None:
+        """Without asking the store; None where they are no longer in memory."""
+        return self._parts.published.recent_after(
+            epoch, entries_max=entries_max, bytes_max=bytes_max
+        )
+
     async def entries_after(
         self, epoch: Epoch, *, entries_max: int, bytes_max: int
     ) -> Sequence[SealedEntry]:
-        recent = self._parts.published.recent_after(
-            epoch, entries_max=entries_max, bytes_max=bytes_max
-        )
+        recent = self.recent_after(epoch, entries_max=entries_max, bytes_max=bytes_max)
         if recent is not None:
             return recent
         return await self._parts.store.read_after(
@@ -129,7 +135,7 @@ class Engine:
 
     async def hash_at(self, epoch: Epoch) -> bytes | None:
         """Also of an entry that is no longer kept."""
-        recent = self._parts.published.recent_after(Epoch(epoch - 1), entries_max=1, bytes_max=1)
+        recent = self.recent_after(Epoch(epoch - 1), entries_max=1, bytes_max=1)
         return recent[0].hash if recent else await self._parts.store.hash_at(epoch)
 
     async def wait_beyond(self, epoch: Epoch, timeout_s: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import structlog
 
@@ -20,15 +21,27 @@ from metadata.epoch import Epoch
 logger = structlog.get_logger()
 
 
+class Recent(Protocol):
+    """Entries behind an epoch that are in memory; None, or none, where they are not."""
+
+    def __call__(
+        self, epoch: Epoch, *, entries_max: int, bytes_max: int
+    ) -> Sequence[SealedEntry] | None: ...
+
+
 class WhileSequencing:
     """An outbox that is empty for everybody but the CMS that sequences.
 
     All are woken by the same append; if each published it, the topic would hold everything as
-    often as there are processes. Whoever takes over finds what is due at its next look.
+    often as there are processes. Whoever takes over finds what is due at its next look. Whoever
+    sequences has just appended what is due, so it is mostly in memory.
     """
 
-    def __init__(self, log: Outbox, is_sequencing: Callable[[], bool]) -> None:
+    def __init__(
+        self, log: Outbox, recent_after: Recent, is_sequencing: Callable[[], bool]
+    ) -> None:
         self._log = log
+        self._recent_after = recent_after
         self._is_sequencing = is_sequencing
 
     async def read_after(
@@ -36,6 +49,10 @@ class WhileSequencing:
     ) -> Sequence[SealedEntry]:
         if not self._is_sequencing():
             return ()
+        recent = self._recent_after(epoch, entries_max=entries_max, bytes_max=bytes_max)
+        if recent:
+            return recent
+        # The wake-up may have come before the answer to the append itself.
         try:
             return await self._log.read_after(epoch, entries_max=entries_max, bytes_max=bytes_max)
         except TrimmedError as error:
@@ -53,13 +70,14 @@ async def relay_to(
     topic: str,
     sessions: Sessions,
     *,
+    recent_after: Recent,
     is_sequencing: Callable[[], bool],
     on_published: Callable[[Epoch], None],
 ) -> AsyncIterator[Relay]:
     """A relay to run; its connections end with the block."""
     publisher = KafkaPublisher(bootstrap, topic=topic, on_skipped=_skipped)
     hooks = Hooks(on_published=on_published, on_delayed=_delayed)
-    outbox = WhileSequencing(PostgresLog(sessions), is_sequencing)
+    outbox = WhileSequencing(PostgresLog(sessions), recent_after, is_sequencing)
     try:
         yield Relay(outbox, publisher, PostgresPositions(sessions, topic), hooks)
     finally:

@@ -14,7 +14,7 @@ from log.follower import Fault
 from log.kafka_consumer import consume
 from log.listeners import Change, Listener
 from log.messages import TOPIC
-from log.notify import listen
+from log.notify import bring
 from log.sequencer import BEYOND_ALL
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId, NodeState
@@ -34,7 +34,12 @@ def fan_out(settings: NodeSettings, following: Following) -> Iterator[Coroutine[
         topic = settings.topic or TOPIC
         yield consume(settings.kafka, following.hear, topic=topic, on_delayed=_kafka_away)
     if settings.dsn is not None:
-        yield listen(settings.dsn, lambda tip: _heard_of(following, tip))
+        yield bring(
+            settings.dsn,
+            lambda: following.follower.applied.metadata.epoch,
+            following.hear,
+            lambda tip: _heard_of(following, tip),
+        )
 
 
 def neighbours(metadata: ClusterMetadata, own: NodeId | None) -> dict[NodeId, str]:
@@ -84,7 +89,7 @@ def report_damage(epoch: Epoch, fault: str) -> None:
 
 
 def _heard_of(following: Following, tip: Epoch) -> None:
-    # Now and then `listen` only says that it is there; the follower looks by itself.
+    # Now and then `bring` only says that it is there; the follower looks by itself.
     if tip != BEYOND_ALL:
         following.hear_of(tip)
 

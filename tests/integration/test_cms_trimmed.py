@@ -224,7 +224,7 @@ async def test_a_release_is_proved_from_the_seam_on(live, tmp_path):
 
 async def test_a_topic_that_stood_still_is_published_from_the_seam_on(live):
     sessions = Sessions(live)
-    outbox = WhileSequencing(PostgresLog(sessions), lambda: True)
+    outbox = WhileSequencing(PostgresLog(sessions), lambda *_, **__: None, lambda: True)
 
     page = await outbox.read_after(EMPTY, **LIMITS)
 

@@ -1,4 +1,4 @@
-"""Only the CMS that sequences publishes."""
+"""Only the CMS that sequences publishes, and it publishes what it has at hand."""
 
 import asyncio
 
@@ -7,19 +7,34 @@ import pytest
 from metadata.epoch import EMPTY
 from services.cms.relaying import WhileSequencing
 
-ENTRIES = ["whatever the log has"]
+KEPT = ["whatever the log has"]
+RECENT = ["what is in memory"]
 
 
 class Log:
     async def read_after(self, epoch, *, entries_max, bytes_max):
         assert (epoch, entries_max, bytes_max) == (EMPTY, 10, 1_000)
-        return ENTRIES
+        return KEPT
 
 
-@pytest.mark.parametrize(("is_sequencing", "found"), [(True, ENTRIES), (False, ())])
-def test_the_outbox_is_empty_for_the_others(is_sequencing, found):
-    outbox = WhileSequencing(Log(), lambda: is_sequencing)
+def read(*, recent=None, is_sequencing=True):
+    def recent_after(epoch, *, entries_max, bytes_max):
+        assert (epoch, entries_max, bytes_max) == (EMPTY, 10, 1_000)
+        return recent
 
-    page = asyncio.run(outbox.read_after(EMPTY, entries_max=10, bytes_max=1_000))
+    outbox = WhileSequencing(Log(), recent_after, lambda: is_sequencing)
+    return asyncio.run(outbox.read_after(EMPTY, entries_max=10, bytes_max=1_000))
 
-    assert page == found
+
+@pytest.mark.parametrize("recent", [None, [], RECENT])
+def test_the_outbox_is_empty_for_the_others(recent):
+    assert read(recent=recent, is_sequencing=False) == ()
+
+
+def test_what_is_in_memory_is_not_read_again():
+    assert read(recent=RECENT) == RECENT
+
+
+@pytest.mark.parametrize("recent", [None, []])
+def test_what_is_not_in_memory_or_not_yet_is_read_from_the_log(recent):
+    assert read(recent=recent) == KEPT

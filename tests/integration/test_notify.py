@@ -1,0 +1,130 @@
+"""NOTIFY tells of entries and brings them, where it may; and only tells of them where not."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from log.chain import NO_ENTRIES, tip_of
+from log.follower import fanned_out
+from log.notify import NEWS_MAX, bring
+from log.postgres import PostgresLog
+from log.postgres_sessions import Sessions
+from log.sequencer import BEYOND_ALL
+from metadata.epoch import EMPTY, Epoch
+from services.local.waiting import until
+from tests.golden.history import history
+
+HISTORY = history().entries
+FEW = HISTORY[:NEWS_MAX]
+STRANGER = "ringlog_stranger"
+CUT = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database()
+  AND (query LIKE 'LISTEN%' OR query LIKE 'SELECT epoch, payload, hash FROM log_entries%')
+"""
+
+
+@pytest.fixture
+async def log(database):
+    sessions = Sessions(database)
+    yield PostgresLog(sessions)
+    await sessions.close()
+
+
+@asynccontextmanager
+async def listening(dsn, *, position=EMPTY):
+    """What was brought and told, in the order in which it came; `position` stands still."""
+    came = []
+
+    def receive(message):
+        arrival = fanned_out(message)
+        came.append((arrival.epoch, arrival.payload, arrival.hash))
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(bring(dsn, lambda: Epoch(position), receive, came.append))
+        await until(lambda: came, timeout_s=10)  # it listens, and says so
+        yield came
+        task.cancel()
+
+
+def news(came):
+    """Without the looks at intervals, of which there are more on a slow machine."""
+    return [each for each in came if each != BEYOND_ALL]
+
+
+def brought(entries):
+    return [(sealed.epoch, sealed.payload, sealed.hash) for sealed in entries]
+
+
+async def test_entries_come_before_the_word_that_they_are_there(database, log):
+    async with listening(database) as came:
+        await log.append(FEW, onto=NO_ENTRIES)
+        await until(lambda: news(came), timeout_s=10)
+        await until(lambda: news(came)[-1] == FEW[-1].epoch, timeout_s=10)
+
+    assert news(came) == [*brought(FEW), FEW[-1].epoch]
+
+
+async def test_only_what_is_behind_the_position_is_brought(database, log):
+    await log.append(FEW[:-2], onto=NO_ENTRIES)
+    async with listening(database, position=FEW[-3].epoch) as came:
+        await log.append(FEW[-2:], onto=tip_of(FEW[-3]))
+        await until(lambda: FEW[-1].epoch in came, timeout_s=10)
+
+    assert news(came) == [*brought(FEW[-2:]), FEW[-1].epoch]
+
+
+async def test_whoever_is_far_behind_is_only_told(database, log):
+    async with listening(database) as came:
+        await log.append(HISTORY, onto=NO_ENTRIES)
+        await until(lambda: news(came), timeout_s=10)
+
+    assert news(came) == [HISTORY[-1].epoch]
+
+
+async def test_whoever_may_not_read_the_log_is_only_told(database, log):
+    async with a_stranger(database) as dsn, listening(dsn) as came:
+        await log.append(FEW, onto=NO_ENTRIES)
+        await until(lambda: news(came), timeout_s=10)
+
+    assert news(came) == [FEW[-1].epoch]
+
+
+@asynccontextmanager
+async def a_stranger(database):
+    """Somebody who may connect, and nothing else."""
+    owner = await asyncpg.connect(database)
+    try:
+        await owner.execute(f"CREATE ROLE {STRANGER} LOGIN PASSWORD '{STRANGER}'")
+        parts = urlsplit(database)
+        place = parts.netloc.rpartition("@")[2]
+        yield parts._replace(netloc=f"{STRANGER}:{STRANGER}@{place}").geturl()
+    finally:
+        await owner.execute(f"DROP ROLE {STRANGER}")
+        await owner.close()
+
+
+async def test_a_connection_that_was_cut_is_made_again(database, log):
+    async with listening(database) as came:
+        await log.append(FEW[:3], onto=NO_ENTRIES)
+        await until(lambda: FEW[2].epoch in came, timeout_s=10)
+        before = len(came)
+        await cut_listeners(database)
+        await until(lambda: BEYOND_ALL in came[before:], timeout_s=10)
+        await log.append(FEW[3:], onto=tip_of(FEW[2]))
+        await until(lambda: FEW[-1].epoch in came[before:], timeout_s=10)
+
+    assert news(came)[-1] == FEW[-1].epoch
+    assert brought(FEW) == news(came)[-1 - len(FEW) : -1]
+
+
+async def cut_listeners(database):
+    owner = await asyncpg.connect(database)
+    try:
+        cut = await owner.fetchval(CUT)
+    finally:
+        await owner.close()
+    assert cut
