@@ -1,6 +1,8 @@
 # Everything a contributor runs. Each target sets up what it needs first; a second run is instant.
 VENV := .venv
 BIN := $(VENV)/bin
+# Hundreds of short processes are started by the tests; compiling the sources anew in each is not free.
+export PYTHONDONTWRITEBYTECODE :=
 QUICK := $(wildcard tests/unit tests/tidy tests/scenarios tests/golden)
 
 .DEFAULT_GOAL := help

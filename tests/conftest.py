@@ -1,5 +1,7 @@
 """What every test run has in common."""
 
+import os
+
 from hypothesis import settings
 
 pytest_plugins = ["tests.fixtures.kafka", "tests.fixtures.postgres", "tests.fixtures.spark"]
@@ -7,3 +9,7 @@ pytest_plugins = ["tests.fixtures.kafka", "tests.fixtures.postgres", "tests.fixt
 # A busy machine is no finding, hence no deadline; a failure prints what reproduces it.
 settings.register_profile("ringlog", deadline=None, print_blob=True)
 settings.load_profile("ringlog")
+
+# Java processes of tests live for seconds. The thorough compiler would spend as much processor
+# time on each as everything else together, and never earn it back.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
