@@ -228,6 +228,7 @@ def _measured(name: str, archive: Path) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.audit", "--measure", name, "--archive", str(archive)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     found: dict[str, float] = json.loads(done.stdout)
+    print(f"{name}: {found['took_s']:.1f} s", flush=True)
     return found
 
 

@@ -39,10 +39,16 @@ async def _replay(place: Path, cores: int) -> dict[str, float]:
 
 
 def peak_bytes(process: int | str = "self") -> int:
-    """Of this process alone: what `getrusage` says includes the one that it was forked from."""
-    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
-    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * KIBIBYTE
+    """Of this process alone: what `getrusage` says includes the one that it was forked from.
+
+    Nothing of one that has ended.
+    """
+    try:
+        status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    lines = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return sum(int(line.split()[1]) * KIBIBYTE for line in lines)
 
 
 def _below(process: int) -> Iterator[int]:

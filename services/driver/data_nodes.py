@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Coroutine, Iterable
+from typing import Any, Protocol, TypeVar
 
 from metadata.directory import NodeId
-from metadata.epoch import Epoch
+from metadata.epoch import EMPTY, Epoch
 from metadata.sessions import SessionId
 from sequences.ports import WorkError
 from services.driver.nodes import NodeCalls
+from services.driver.together import while_alive
 from services.http.data_messages import (
     FLUSH_PATH,
     IMPORT_PATH,
@@ -31,6 +32,8 @@ from services.http.data_messages import (
 )
 from services.node.bodies import Watermark
 
+T = TypeVar("T")
+
 LOOK_TIMEOUT_S = 3.0
 ASK_TIMEOUT_S = 15.0
 """A node may have to catch up first."""
@@ -38,6 +41,8 @@ FLUSH_TIMEOUT_S = 300.0
 """The wait for the drain, and then the rows of all ranges to be written."""
 IMPORT_TIMEOUT_S = 600.0
 """A node reads whole files to check their hashes."""
+LOOK_EVERY_S = 5.0
+"""While a node takes its time it is asked whether it is still there."""
 
 
 class DataNodes(Protocol):
@@ -61,16 +66,20 @@ class DataNodes(Protocol):
 
 
 class HttpDataNodes:
-    def __init__(self, calls: NodeCalls) -> None:
+    def __init__(self, calls: NodeCalls, look_every_s: float = LOOK_EVERY_S) -> None:
         self._calls = calls
+        self._look_every_s = look_every_s
 
     async def answering(self, nodes: Iterable[NodeId], epoch: Epoch) -> set[NodeId]:
         listed = tuple(nodes)
-        answers = await asyncio.gather(*(self._answers(node, epoch) for node in listed))
+        answers = await asyncio.gather(
+            *(self._answers(node, epoch, LOOK_TIMEOUT_S) for node in listed)
+        )
         return {node for node, answered in zip(listed, answers, strict=True) if answered}
 
     async def flush(self, node: NodeId, wanted: Flush) -> FlushAnswer:
-        return await self._calls.post(node, FLUSH_PATH, wanted, FlushAnswer, FLUSH_TIMEOUT_S)
+        asked = self._calls.post(node, FLUSH_PATH, wanted, FlushAnswer, FLUSH_TIMEOUT_S)
+        return await self._while_alive(node, asked, "it was asked to write its rows to segments")
 
     async def staging(self, node: NodeId, session: SessionId) -> str:
         wanted = Staging(session=session)
@@ -78,7 +87,8 @@ class HttpDataNodes:
         return found.uri
 
     async def take_over(self, node: NodeId, wanted: Import) -> None:
-        await self._calls.post(node, IMPORT_PATH, wanted, ImportAnswer, IMPORT_TIMEOUT_S)
+        asked = self._calls.post(node, IMPORT_PATH, wanted, ImportAnswer, IMPORT_TIMEOUT_S)
+        await self._while_alive(node, asked, "it was asked to import what was moved")
 
     async def imported(
         self, node: NodeId, session: SessionId, name: str
@@ -90,10 +100,18 @@ class HttpDataNodes:
     async def repaired(self, node: NodeId, wanted: Repaired) -> None:
         await self._calls.post(node, REPAIRED_PATH, wanted, RepairedAnswer, ASK_TIMEOUT_S)
 
-    async def _answers(self, node: NodeId, epoch: Epoch) -> bool:
+    async def _while_alive(self, node: NodeId, asked: Coroutine[Any, Any, T], what: str) -> T:
+        """Slow is well; a node that answers nothing else either is named instead of waited for."""
+        every_s = self._look_every_s
+        found = await while_alive(asked, lambda: self._answers(node, EMPTY, every_s), every_s)
+        if found is None:
+            raise WorkError(f"node {node} does not answer any more: {what} and is silent since")
+        return found
+
+    async def _answers(self, node: NodeId, epoch: Epoch, timeout_s: float) -> bool:
         query: dict[str, str | int] = {"at_least": epoch, "wait": 0}
         try:
-            await self._calls.get(node, "/v1/epoch", query, Watermark, LOOK_TIMEOUT_S)
+            await self._calls.get(node, "/v1/epoch", query, Watermark, timeout_s)
         except WorkError:
             return False
         return True

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 S = TypeVar("S")
+
+SILENT_MAX = 3
+"""So often in a row somebody may not answer before nothing more is expected of it."""
 
 
 async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -30,3 +33,22 @@ async def together(one: Coroutine[Any, Any, T], other: Coroutine[Any, Any, S]) -
         first.cancel()
         second.cancel()
         await asyncio.gather(first, second, return_exceptions=True)
+
+
+async def while_alive(
+    work: Coroutine[Any, Any, T],
+    alive: Callable[[], Coroutine[Any, Any, bool]],
+    look_every_s: float,
+) -> T | None:
+    """What it gives, however long it takes; None once `alive` said no several times in a row."""
+    task, silent = asyncio.ensure_future(work), 0
+    try:
+        while silent < SILENT_MAX:
+            done, _ = await asyncio.wait([task], timeout=look_every_s)
+            if done:
+                return task.result()
+            silent = 0 if await alive() else silent + 1
+        return None
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
