@@ -28,6 +28,8 @@ from transformations.schema import CreateKeyspace, CreateTable
 
 SEED = int(os.environ.get("LIVE_SEED") or random.randrange(1 << 30))
 SEQUENCE_TIMEOUT_S = 240.0
+PAUSE_S = 0.02
+"""After each request: without it the clients leave little of the machine to what they watch."""
 COLUMNS = (
     Column("id", ColumnType.STRING),
     Column("version", ColumnType.BIGINT),
@@ -97,7 +99,7 @@ class Town:
 async def traffic(town, urls=None):
     """Reads and writes while the block runs; afterwards nothing may have gone wrong."""
     found = Traffic(urls or town.urls, "shop.orders", town.random.randrange(1 << 30))
-    task = asyncio.create_task(found.run())
+    task = asyncio.create_task(found.run(pause_s=PAUSE_S))
     try:
         async with asyncio.timeout(30):
             while found.counts["written"] < 50:

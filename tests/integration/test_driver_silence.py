@@ -61,7 +61,7 @@ async def after(seconds, value):
 
 
 async def test_who_is_slow_and_alive_is_waited_for():
-    looks = []
+    looks: list[int] = []
 
     async def alive():
         looks.append(len(looks))
@@ -73,7 +73,7 @@ async def test_who_is_slow_and_alive_is_waited_for():
 
 async def test_who_is_silent_too_often_is_given_up_and_its_work_is_cancelled():
     ended = asyncio.Event()
-    looks = []
+    looks: list[None] = []
 
     async def hanging():
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -37,15 +38,16 @@ async def log(database):
 @asynccontextmanager
 async def listening(dsn, *, position=EMPTY):
     """What was brought and told, in the order in which it came; `position` stands still."""
-    came = []
+    came: list[Any] = []
 
     def receive(message):
         arrival = fanned_out(message)
+        assert arrival is not None
         came.append((arrival.epoch, arrival.payload, arrival.hash))
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(bring(dsn, lambda: Epoch(position), receive, came.append))
-        await until(lambda: came, timeout_s=10)  # it listens, and says so
+        await until(lambda: bool(came), timeout_s=10)  # it listens, and says so
         yield came
         task.cancel()
 
@@ -62,7 +64,7 @@ def brought(entries):
 async def test_entries_come_before_the_word_that_they_are_there(database, log):
     async with listening(database) as came:
         await log.append(FEW, onto=NO_ENTRIES)
-        await until(lambda: news(came), timeout_s=10)
+        await until(lambda: bool(news(came)), timeout_s=10)
         await until(lambda: news(came)[-1] == FEW[-1].epoch, timeout_s=10)
 
     assert news(came) == [*brought(FEW), FEW[-1].epoch]
@@ -80,7 +82,7 @@ async def test_only_what_is_behind_the_position_is_brought(database, log):
 async def test_whoever_is_far_behind_is_only_told(database, log):
     async with listening(database) as came:
         await log.append(HISTORY, onto=NO_ENTRIES)
-        await until(lambda: news(came), timeout_s=10)
+        await until(lambda: bool(news(came)), timeout_s=10)
 
     assert news(came) == [HISTORY[-1].epoch]
 
@@ -88,7 +90,7 @@ async def test_whoever_is_far_behind_is_only_told(database, log):
 async def test_whoever_may_not_read_the_log_is_only_told(database, log):
     async with a_stranger(database) as dsn, listening(dsn) as came:
         await log.append(FEW, onto=NO_ENTRIES)
-        await until(lambda: news(came), timeout_s=10)
+        await until(lambda: bool(news(came)), timeout_s=10)
 
     assert news(came) == [FEW[-1].epoch]
 
