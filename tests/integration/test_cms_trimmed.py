@@ -11,6 +11,7 @@ import aiohttp
 import fastavro
 import pytest
 
+from audit.merkle import consistency_holds, inclusion_holds, leaf_hash, root_of
 from audit.reproduce import PostgresProofs, installed_release
 from log.batch import Stamp
 from log.chain import tip_of
@@ -101,6 +102,22 @@ async def test_without_the_archive_it_says_where_to_look(live, tmp_path):
         assert [entry["epoch"] for entry in state["entries"]] == list(range(2000, 2301))
         response, problem = await client.get(f"/v1/log?after=500&hash={'00' * 32}&snapshot=true")
         assert (response.status, problem["code"]) == (409, "diverged")
+
+
+async def test_what_went_can_still_be_proved_to_have_been_there(live):
+    """Hashes stay when entries go: whoever has the archive holds them against the live log."""
+    leaves = [leaf_hash(sealed.hash) for sealed in ENTRIES]
+    async with served(live) as client:
+        for epoch in (1, 777, SEAM, 2300):
+            _, found = await client.get(f"/v1/proofs/inclusion?epoch={epoch}")
+            assert found["leaf"] == ENTRIES[epoch - 1].hash.hex()
+            proof = [bytes.fromhex(text) for text in found["proof"]]
+            assert inclusion_holds(leaves[epoch - 1], epoch - 1, 2300, root_of(leaves), proof)
+        _, found = await client.get("/v1/proofs/consistency?from=500&to=2300")
+        roots = root_of(leaves[:500]), root_of(leaves)
+        assert (found["from_root"], found["root"]) == tuple(root.hex() for root in roots)
+        proof = [bytes.fromhex(text) for text in found["proof"]]
+        assert consistency_holds(500, roots[0], 2300, roots[1], proof)
 
 
 async def test_a_retry_is_answered_alike_after_its_entry_went(live):
