@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import asyncpg
 
+from log.follower import DIGITS_MAX
 from log.messages import Message, Receive, as_message
 from log.postgres import CHANNEL
 from log.postgres_sessions import BROKEN, CONNECT_TIMEOUT_S
@@ -66,7 +67,6 @@ async def _tips(dsn: str) -> AsyncGenerator[tuple[asyncpg.Connection | None, Epo
         try:
             ear = _Ear()
             await connection.add_listener(CHANNEL, ear.notified)
-            yield connection, BEYOND_ALL
             while not connection.is_closed():
                 yield connection, await ear.next()
         except BROKEN:
@@ -79,21 +79,29 @@ class _Ear:
     """Keeps what one notification after the other said until somebody asks."""
 
     def __init__(self) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._look_s = self._clock()
         self._tip = EMPTY
         self._woken = asyncio.Event()
 
     def notified(self, _connection: object, _pid: int, _channel: str, said: object) -> None:
-        tip = Epoch(int(said)) if isinstance(said, str) and said.isdecimal() else BEYOND_ALL
-        self._tip = max(self._tip, tip)
+        is_tip = isinstance(said, str) and said.isdecimal() and len(said) <= DIGITS_MAX
+        self._tip = max(self._tip, Epoch(int(str(said))) if is_tip else BEYOND_ALL)
         self._woken.set()
 
     async def next(self) -> Epoch:
-        """The highest since the last call; `BEYOND_ALL` after a while of silence."""
-        try:
-            async with asyncio.timeout(LOOK_EVERY_S):
+        """The highest since the last call; and at intervals, however much is told, `BEYOND_ALL`:
+        some leave everything else for later."""
+        pause_s = self._look_s - self._clock()
+        if pause_s > 0 and await self._heard(pause_s):
+            self._woken.clear()
+            tip, self._tip = self._tip, EMPTY
+            return tip
+        self._look_s = self._clock() + LOOK_EVERY_S
+        return BEYOND_ALL
+
+    async def _heard(self, timeout_s: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
                 await self._woken.wait()
-        except TimeoutError:
-            return BEYOND_ALL
-        self._woken.clear()
-        tip, self._tip = self._tip, EMPTY
-        return tip
+        return self._woken.is_set()

@@ -10,8 +10,8 @@ import pytest
 
 from log.chain import NO_ENTRIES, tip_of
 from log.follower import fanned_out
-from log.notify import NEWS_MAX, bring
-from log.postgres import PostgresLog
+from log.notify import LOOK_EVERY_S, NEWS_MAX, bring
+from log.postgres import CHANNEL, PostgresLog
 from log.postgres_sessions import Sessions
 from log.sequencer import BEYOND_ALL
 from metadata.epoch import EMPTY, Epoch
@@ -107,6 +107,20 @@ async def a_stranger(database):
     finally:
         await owner.execute(f"DROP ROLE {STRANGER}")
         await owner.close()
+
+
+async def test_a_look_is_due_now_and_then_however_much_is_told(database):
+    async with listening(database) as came:
+        other = await asyncpg.connect(database)
+        try:
+            for number in range(60):
+                await other.execute("SELECT pg_notify($1, $2)", CHANNEL, str(number + 1))
+                await asyncio.sleep(LOOK_EVERY_S / 25)
+        finally:
+            await other.close()
+
+    assert 2 <= came.count(BEYOND_ALL) <= 5
+    assert news(came)[-1] == 60
 
 
 async def test_a_connection_that_was_cut_is_made_again(database, log):
