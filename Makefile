@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 # Hundreds of short processes are started by the tests; compiling the sources anew in each is not free.
 export PYTHONDONTWRITEBYTECODE :=
 QUICK := $(wildcard tests/unit tests/tidy tests/scenarios tests/golden)
+# Wait more than they work, so two files at a time; each worker has servers of its own.
+PAIRED := $(wildcard tests/contract tests/integration)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-browser demo test test-unit test-long test-matrix test-compose check fmt bench bench-core bench-log bench-fanout bench-audit bench-movement bench-console screenshots lock clean
@@ -20,7 +22,8 @@ demo: setup ## show a small cluster at work
 
 test: check setup-browser ## check, then run every test
 	$(BIN)/pytest -q -n 2 --dist loadgroup $(QUICK)
-	$(BIN)/pytest $(QUICK:%=--ignore=%)
+	$(BIN)/pytest -n 2 --dist loadfile $(PAIRED)
+	$(BIN)/pytest $(QUICK:%=--ignore=%) $(PAIRED:%=--ignore=%)
 
 test-unit: setup ## run the quick tests: unit, tidy, scenarios, golden
 	$(BIN)/pytest -q -n 2 --dist loadgroup $(QUICK)
