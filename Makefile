@@ -4,8 +4,8 @@ BIN := $(VENV)/bin
 # Hundreds of short processes are started by the tests; compiling the sources anew in each is not free.
 export PYTHONDONTWRITEBYTECODE :=
 QUICK := $(wildcard tests/unit tests/tidy tests/scenarios tests/golden)
-# Wait more than they work, so two files at a time; each worker has servers of its own.
-PAIRED := $(wildcard tests/contract tests/integration)
+# Two files at a time: most wait more than they work. Each worker has servers of its own.
+PAIRED := $(wildcard tests/contract tests/integration tests/simulation)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-browser demo test test-unit test-long test-matrix test-compose check fmt bench bench-core bench-log bench-fanout bench-audit bench-movement bench-console screenshots lock clean

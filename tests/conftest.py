@@ -1,6 +1,7 @@
 """What every test run has in common."""
 
 import os
+import random
 
 from hypothesis import settings
 
@@ -13,3 +14,6 @@ settings.load_profile("ringlog")
 # Java processes of tests live for seconds. The thorough compiler would spend as much processor
 # time on each as everything else together, and never earn it back.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Drawn once for all workers of a run, because it is part of the names of tests.
+os.environ.setdefault("SIMULATION_SEED", str(random.SystemRandom().randrange(10**6)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 
 import msgspec
 import pytest
@@ -27,7 +26,7 @@ from tests.histories import FOUNDING, MemoryHistory, kept, simulated, transition
 from transformations.directory import Unregister
 from transformations.extensions import SetExtension
 
-DRAWN = int(os.environ.get("SIMULATION_SEED", random.SystemRandom().randrange(10**6)))
+DRAWN = int(os.environ["SIMULATION_SEED"])
 ENTRIES = golden().entries
 LENGTH = len(ENTRIES)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 
 import pytest
 
@@ -24,7 +23,7 @@ from metadata.tokens import MAXIMUM, MINIMUM, Range, Token
 from tests.golden.history import history as golden
 from tests.histories import MemoryHistory, kept, simulated
 
-DRAWN = int(os.environ.get("SIMULATION_SEED", random.SystemRandom().randrange(10**6)))
+DRAWN = int(os.environ["SIMULATION_SEED"])
 ENTRIES = golden().entries
 LENGTH = len(ENTRIES)
 VERSIONS = [NOTHING_APPLIED.metadata, *(item.metadata for item in replayed(ENTRIES))]

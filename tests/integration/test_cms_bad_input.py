@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from uuid import uuid4
 
 import pytest
 
 from tests.integration.test_cms_serving import commit_body, served
 
 GOOD = {"kind": "SetExtension", "name": "a", "value": "b"}
-ID = str(uuid4())
+ID = "8d0a3c0e-5d0f-4a6e-9f53-1f6d3a7b2c41"
 
 
 def body(**changes):
