@@ -28,6 +28,8 @@ from transformations.schema import CreateKeyspace, CreateTable
 
 SEED = int(os.environ.get("LIVE_SEED") or random.randrange(1 << 30))
 SEQUENCE_TIMEOUT_S = 240.0
+BEGUN = 100
+"""So many rows are written before anything happens."""
 PAUSE_S = 0.005
 """After each request: without it the clients leave little of the machine to what they watch."""
 COLUMNS = (
@@ -112,7 +114,7 @@ async def traffic(town, urls=None):
     task = asyncio.create_task(found.run(pause_s=PAUSE_S))
     try:
         async with asyncio.timeout(30):
-            while found.counts["written"] < 50:
+            while found.counts["written"] < BEGUN:
                 assert not task.done()
                 await asyncio.sleep(0.05)
         yield found
@@ -122,7 +124,7 @@ async def traffic(town, urls=None):
     keys = await found.verify()
     print(f"{dict(found.counts)}, {keys} keys, failed: {dict(found.complaints)}")
     assert found.violations == []
-    assert found.counts["written"] > 100
+    assert found.counts["written"] > BEGUN
 
 
 def new_tokens(town, count=8):
