@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 readonly LAB=../shared/docker-lab
 readonly BASE=python:3.11-slim-bookworm
+readonly LAB_TIMEOUT_S=300
 readonly OTHERS=(postgres:17 apache/kafka:4.1.0 prom/prometheus:v2.53.3)
 
 BUILD_LOG=$(mktemp)
@@ -20,15 +21,16 @@ engine_answers() { docker version >/dev/null 2>&1 && docker compose version >/de
 start_lab() {
     local exports
     say "no Docker engine answers; starting the one in $LAB"
-    exports=$("$LAB/up" "$BASE") || {
+    exports=$(timeout "$LAB_TIMEOUT_S" "$LAB/up" "$BASE") || {
         say "skipped: the lab does not start on this machine; its last words are above"
+        "$LAB/down" || true
         exit 0
     }
     eval "$exports"
     # Its daemon, and with it whatever a broken test may have left. Images stay for the next time.
     trap 'rm -f "$BUILD_LOG"; "$LAB/down"' EXIT
     docker compose build >"$BUILD_LOG" 2>&1 &
-    "$LAB/up" "${OTHERS[@]}" >/dev/null || {
+    timeout "$LAB_TIMEOUT_S" "$LAB/up" "${OTHERS[@]}" >/dev/null || {
         say "the lab could not make its images; its last words are above"
         return 1
     }
