@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -113,7 +113,7 @@ def import_faults(source: Source) -> list[str]:
             outside |= more
 
     faults = []
-    for line, module in _imported(source.tree):
+    for line, module in source.outline.imports:
         name = module.partition(".")[0]
         if name in MAY_IMPORT or name in UNRESTRICTED:
             permitted = name == source.package or name in allowed.ours
@@ -130,7 +130,7 @@ def purity_faults(source: Source) -> list[str]:
         return []
     faults = [
         f"{source.path}:{line} imports {module}, which is not pure"
-        for line, module in _imported(source.tree)
+        for line, module in source.outline.imports
         if module.partition(".")[0] in IMPURE or module.startswith("numpy.random")
     ]
     for node in ast.walk(source.tree):
@@ -148,18 +148,6 @@ def mock_faults(source: Source) -> list[str]:
     """Mocks of what we can run."""
     return [
         f"{source.path}:{line} imports {module}: run the real thing or write a small stub"
-        for line, module in _imported(source.tree)
+        for line, module in source.outline.imports
         if module == "mock" or (module + ".").startswith(("unittest.mock.", "mock."))
     ]
-
-
-def _imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Each imported module with its line; `from a import b` may mean the module a.b."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=names):
-                yield from ((node.lineno, alias.name) for alias in names)
-            case ast.ImportFrom(module=str(module), level=0, names=names):
-                yield from ((node.lineno, f"{module}.{alias.name}") for alias in names)
-            case _:
-                pass

@@ -32,6 +32,17 @@ _SKIPPED = {
 }
 
 
+class Outline(msgspec.Struct):
+    """What one walk through a file finds, each with its line.
+
+    Imports are modules; `from a import b` may mean the module a.b. Functions have a name and how
+    many lines they take without their docstring.
+    """
+
+    imports: list[tuple[int, str]] = []
+    functions: list[tuple[int, str, int]] = []
+
+
 class Source(msgspec.Struct, frozen=True, dict=True):
     """One text file, named by its path from the root of the repository."""
 
@@ -52,9 +63,25 @@ class Source(msgspec.Struct, frozen=True, dict=True):
     def lines(self) -> list[str]:
         return self.text.splitlines()
 
-    @cached_property
+    @property
     def tree(self) -> ast.Module:
+        """Parsed anew each time: trees of all files would burden every collection of garbage."""
         return ast.parse(self.text)
+
+    @cached_property
+    def outline(self) -> Outline:
+        found = Outline()
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Import(names=names):
+                    found.imports.extend((node.lineno, alias.name) for alias in names)
+                case ast.ImportFrom(module=str(module), level=0, names=names):
+                    found.imports.extend((node.lineno, f"{module}.{each.name}") for each in names)
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    found.functions.append((node.lineno, node.name, _lines_without_docstring(node)))
+                case _:
+                    pass
+        return found
 
     def comments(self) -> Iterator[tuple[int, str]]:
         """Each comment of a Python source with its line; strings that look like one are not."""
@@ -94,3 +121,17 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield from _walk(path)
         else:
             yield path
+
+
+def _lines_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    size = _lines(function)
+    match function.body[0]:
+        case ast.Expr(value=ast.Constant(value=str())) as docstring:
+            return size - _lines(docstring)
+        case _:
+            return size
+
+
+def _lines(node: ast.stmt) -> int:
+    assert node.end_lineno is not None
+    return node.end_lineno - node.lineno + 1

@@ -1,17 +1,16 @@
 """Verbs that end before they reach a cluster: what they say, and with which code."""
 
 import pytest
-from typer.testing import CliRunner
 
 from ringlog.commands.commit import _transformation
-from ringlog.main import app
+from tests import command
 
 VERBS = ("up", "down", "cms", "status", "commit", "log", "show")
 
 
 def run(*words, **environment):
     clean = {"RINGLOG_URL": None, "RINGLOG_POSTGRES_DSN": None, "RINGLOG_TOKEN": None}
-    return CliRunner().invoke(app, list(words), env={**clean, **environment})
+    return command.run(*words, **{**clean, **environment})
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -3,20 +3,18 @@
 import subprocess
 import sys
 
-from typer.testing import CliRunner
-
-from ringlog.main import app
+from tests.command import run
 
 
 def test_says_its_version():
-    result = CliRunner().invoke(app, ["--version"])
+    result = run("--version")
 
     assert result.exit_code == 0
     assert result.output.startswith("ringlog ")
 
 
 def test_wrong_use_is_exit_code_2():
-    assert CliRunner().invoke(app, ["no-such-verb"]).exit_code == 2
+    assert run("no-such-verb").exit_code == 2
 
 
 def test_help_imports_nothing_heavy():

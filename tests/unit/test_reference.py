@@ -3,10 +3,9 @@
 import re
 
 import pytest
-import typer.main
 
 from ringlog.commands.ending import Exit
-from ringlog.main import app
+from tests.command import COMMAND
 from tests.e2e.command_schema import schema
 from tests.e2e.guides import FOLDER as GUIDES
 from tests.reference.command import MEANINGS, verbs
@@ -15,7 +14,7 @@ from tests.reference.settings import WITHOUT_OPTION, by_option, read_names
 
 PROCESSES = {"cms", "node", "driver"}
 """Until they are stopped they log JSON lines, and print nothing else."""
-VERBS = dict(verbs(typer.main.get_command(app)))
+VERBS = dict(verbs(COMMAND))
 
 
 @pytest.mark.parametrize("verb", VERBS)

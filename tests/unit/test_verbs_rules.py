@@ -7,7 +7,6 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 from client.choosing import chosen
 from ringlog.commands.bars import Bars
@@ -18,7 +17,7 @@ from ringlog.commands.planning import told
 from ringlog.commands.telling import consequences, gaining, now, title
 from ringlog.commands.values import ValuesError, columns_of, key_path, split_name, table_in
 from ringlog.commands.watching import Lines, step_of
-from ringlog.main import app
+from tests.command import run
 
 TABLE = {
     "keyspace": "shop",
@@ -319,13 +318,13 @@ IN_GROUPS = ["plan join", "plan leave", "plan move", "plan replace", "snapshot t
 
 @pytest.mark.parametrize("verb", [*VERBS.split(), *IN_GROUPS])
 def test_the_help_of_each_verb_has_an_example(verb):
-    result = CliRunner().invoke(app, [*verb.split(), "--help"])
+    result = run(*verb.split(), "--help")
     assert result.exit_code == 0
     assert f"Example: ringlog {verb.split()[0]}" in result.output
 
 
 def test_an_option_before_a_command_of_a_group_is_not_overlooked():
     words = ["schema", "--url", "http://a:1", "drop-keyspace", "shop"]
-    result = CliRunner().invoke(app, words)
+    result = run(*words)
     assert result.exit_code == 2
     assert "Options go behind the command" in result.output
