@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from store.failures import named_os
+from store.failures import SegmentMissingError, named_os
 
 READ_BYTES_MAX = 1024 * 1024
 LISTINGS_MAX = 10
@@ -146,16 +146,27 @@ class Folder:
         if not isinstance(self._filesystem, fs.LocalFileSystem):
             return
         for place in (full, *self._parents(full)):
-            descriptor = os.open(place, os.O_RDONLY)
             try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+                _fsync(place)
+            except FileNotFoundError as error:
+                raise SegmentMissingError(
+                    f"{path} was removed before it was on disk: write it again."
+                ) from error
+            except OSError as error:
+                raise named_os(error, place) from error
 
     def _parents(self, full: str) -> list[str]:
         """The folders whose entries lead to the file, the one that holds this folder included."""
         inner = [item for item in PurePosixPath(full).parents if item.is_relative_to(self._path)]
         return [str(item) for item in (*inner, self._path.parent)]
+
+
+def _fsync(place: str) -> None:
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def folder_at(uri: str) -> Folder:

@@ -484,3 +484,8 @@ def test_folders_may_come_and_go_while_they_are_listed(tmp_path):
         finally:
             over.set()
         job.result()
+
+
+def test_a_file_that_is_swept_before_it_is_on_disk_is_missing(tmp_path):
+    with pytest.raises(SegmentMissingError, match=r"staged/7/a\.parquet was removed"):
+        folder_at(str(tmp_path)).sync("staged/7/a.parquet")

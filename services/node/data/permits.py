@@ -59,6 +59,8 @@ class Permits:
                 return await effect(guard)
             except MovedOnError as moved:
                 await self._engine.reached(moved.epoch, PUBLISH_TIMEOUT_S)
+                # Whose session is over hears of that, not of its files that are being swept.
+                check(self._engine.applied.metadata)
         raise ProblemError(
             Code.UNAVAILABLE, "The log moves on faster than the permit can be checked: try again."
         )
