@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ringlog.commands.changed import changed_line
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, short
 
@@ -44,7 +45,7 @@ def diff(
         typer.secho(component, bold=True)
         for how, mark in MARKS.items():
             for item in found[how][:ITEMS_SHOWN_MAX]:
-                typer.secho(fitting(f"  {mark} {short(item)}"), fg=colours[mark])
+                typer.secho(fitting(f"  {mark} {short(changed_line(item))}"), fg=colours[mark])
             more = len(found[how]) - ITEMS_SHOWN_MAX
             if more > 0:
                 typer.echo(f"  {mark} and {more} more; --json has all of them")
