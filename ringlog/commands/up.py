@@ -163,11 +163,14 @@ def down(*, state_dir: StateDirOption = DEFAULT_STATE_DIR, as_json: JsonOption =
 
     state = state_dir_at(state_dir)
     with sentences(), spinning("stopping the cluster"):
+        was_running = bool(state.read_processes())
         asyncio.run(stop(state))
     if as_json:
         print_json({"state_dir": str(state.path), "running": False})
+    elif was_running:
+        typer.echo(f"stopped: everything that ran in {state.path}; its state stays.")
     else:
-        typer.echo(f"Nothing runs in {state.path}.")
+        typer.echo(f"Nothing ran in {state.path}.")
 
 
 def _start(

@@ -66,9 +66,10 @@ def test_a_cluster_from_its_start_to_its_end(place):
     assert place.json("up", "--detach")["status"] == "running already"
     assert place.run("up", "--cms", "3", code=1).stderr.endswith("`ringlog down` first.\n")
 
-    place.run("down")
+    assert place.run("down").stdout.startswith("stopped: everything")
     assert place.living() == []
     assert place.listed() == []
+    assert place.run("down").stdout.startswith("Nothing ran in")
     assert place.run("status", code=3).stderr.startswith("No cluster runs in")
 
 
