@@ -54,6 +54,11 @@ class Barrier:
         asked = {node for group in self._groups for node in group}
         return tuple(sorted(asked.union(self._closing)))
 
+    @property
+    def unseen(self) -> Owners:
+        """Those of them of whom it is not known yet that they have the epoch."""
+        return tuple(node for node in self.voters if node not in self._applied)
+
     def observe(self, node: NodeId, applied: Epoch) -> bool:
         """Whether the barrier has passed, with this."""
         if applied >= self.epoch:

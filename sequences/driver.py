@@ -33,7 +33,8 @@ RECHECK_S = 2.0
 class World(msgspec.Struct, frozen=True):
     """What the driver works with.
 
-    `pause_s` says how long to leave something alone that has failed so often in a row.
+    `pause_s` says how long to leave something alone that has failed so often in a row, `round_s`
+    how long a round of questions lasts at least when so many in a row brought nothing new.
     """
 
     cluster: Cluster
@@ -41,6 +42,7 @@ class World(msgspec.Struct, frozen=True):
     mover: Mover
     clock: Callable[[], float]
     pause_s: Callable[[int], float]
+    round_s: Callable[[int], float]
     level: Level = Level.EACH_QUORUM
 
 
@@ -87,13 +89,19 @@ class Drive:
 
     async def _hold(self, sequence: Sequence, barrier: Barrier) -> bool:
         """Wait at the barrier; false if the sequence moved on meanwhile."""
+        quiet = 0
         while not barrier.passed:
             self._say(sequence, Doing.WAITING, barrier=barrier)
-            await self._world.watermarks.observe(
-                barrier.voters, barrier.epoch, ASK_WAIT_S, barrier.observe
-            )
+            began_s, asked = self._world.clock(), barrier.unseen
+            await self._world.watermarks.observe(asked, barrier.epoch, ASK_WAIT_S, barrier.observe)
             if self._found() != sequence:
                 return False
+            quiet = quiet + 1 if barrier.unseen == asked else 0
+            if quiet:
+                # A closed port refuses at once. Who is only behind has been waited for, and is
+                # asked again without a pause.
+                took_s = self._world.clock() - began_s
+                await asyncio.sleep(max(0.0, self._world.round_s(quiet) - took_s))
         return True
 
     async def _move(self, sequence: Sequence) -> Listed[Receipt]:

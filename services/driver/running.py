@@ -6,12 +6,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import msgspec
 import structlog
 
 from log.backoff import Backoff
-from sequences.driver import World
+from sequences.driver import ASK_WAIT_S, World
 from sequences.errands import Errands, Key, Workers
 from sequences.status import Board
 from services.driver.cleaning import NodeCleaner
@@ -35,6 +36,8 @@ logger = structlog.get_logger()
 
 TITLE = "ringlog driver"
 PAUSES = Backoff(first_s=0.2, last_s=15.0)
+ROUNDS = Backoff(first_s=0.05, last_s=ASK_WAIT_S)
+"""No longer than a node that is behind keeps a question: it is never left unasked."""
 
 
 class Driver(msgspec.Struct, frozen=True):
@@ -59,7 +62,8 @@ async def running(settings: DriverSettings) -> AsyncIterator[Driver]:
             NodeWatermarks(calls),
             movements.mover,
             clock,
-            _pause_s,
+            partial(_pause_s, PAUSES),
+            partial(_pause_s, ROUNDS),
         )
         telling = Telling(settings.name, board, links.log, movements.mover.moved)
         engine = DriverEngine(settings.name, links.follower, clock)
@@ -78,9 +82,9 @@ async def _drive(links: Links, errands: Errands) -> None:
     await errands.run()
 
 
-def _pause_s(failures: int) -> float:
+def _pause_s(backoff: Backoff, failures: int) -> float:
     chance = random.random()  # noqa: S311 spreads drivers, guards nothing
-    return PAUSES.pause_s(failures, chance=chance)
+    return backoff.pause_s(failures, chance=chance)
 
 
 def _report(key: Key, error: str) -> None:

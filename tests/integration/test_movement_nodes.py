@@ -59,6 +59,7 @@ async def driving(spark, made):
             mover,
             clock,
             lambda _failures: 0.2,
+            lambda _quiet: 0.2,
         )
         workers = Workers(NodeCleaner(calls), Repairer(tools, clock))
         errands = Errands(world, workers, board, print)

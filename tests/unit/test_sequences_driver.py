@@ -51,6 +51,7 @@ class Town:
         self.cleaned = []
         self.repaired = []
         self.steps = []
+        self.rounds = []
         self._changed = asyncio.Event()
 
     def put(self, transformation):
@@ -76,6 +77,7 @@ class Town:
 
     async def observe(self, nodes, epoch, timeout_s, told):  # noqa: ARG002 the port has them
         await asyncio.sleep(0.001)
+        self.rounds.append(tuple(nodes))
         for node in nodes:
             if self.lagging.get(node) != "dead":
                 told(node, self.lagging.get(node, self.metadata.epoch))
@@ -101,8 +103,8 @@ def unreported(key, error):
 
 
 @contextlib.asynccontextmanager
-async def driven(town, board=None, report=unreported):
-    world = World(town, town, town, asyncio.get_running_loop().time, lambda _: 0.01)
+async def driven(town, board=None, report=unreported, round_s=lambda _: 0.001):
+    world = World(town, town, town, asyncio.get_running_loop().time, lambda _: 0.01, round_s)
     task = asyncio.create_task(Errands(world, Workers(town, town), board or Board(), report).run())
     try:
         yield
@@ -171,6 +173,32 @@ async def test_a_barrier_waits_for_named_nodes_and_goes_on_when_they_are_back():
         await until(lambda: is_quiet(town))
 
     assert board.all() == []
+
+
+async def test_a_closed_port_is_asked_more_and_more_rarely_until_something_happens():
+    """It refuses at once, and so does every round that waits for nobody else."""
+    town = prepared(SequenceKind.JOIN)
+    well, late, *gone = town.metadata.directory.nodes
+    town.lagging = dict.fromkeys((late, *gone), "dead")
+    quiet = []
+
+    def round_s(so_many):
+        quiet.append(so_many)
+        if quiet == [1, 2, 3]:
+            town.lagging = dict.fromkeys(gone, "dead")
+        return 0.0 if len(quiet) < 6 else 3600.0
+
+    async with driven(town, round_s=round_s):
+        await until(lambda: len(quiet) == 6)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        rounds = list(town.rounds)
+
+    assert quiet == [1, 2, 3, 1, 2, 3], "the fifth round brought something new"
+    assert len(rounds) == 8
+    assert set(rounds[0]) > {well, late}
+    assert all(well not in asked for asked in rounds[1:]), "it has applied the epoch"
+    assert all((late in asked) == (asked in rounds[:5]) for asked in rounds)
 
 
 async def test_a_minority_that_lags_does_not_hold_it_up():
