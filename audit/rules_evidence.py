@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from audit.transition import Transition
 from metadata.barriers import Evidence, moved_with_tables, shortfalls, voter_groups
 from metadata.directory import NodeId
@@ -17,7 +19,7 @@ Gain = tuple[Range, NodeId]
 
 def barrier(found: Transition) -> Iterator[str]:
     """Where tables are affected, majorities of all groups had applied the step before."""
-    sequence = found.sequence
+    sequence = _voting(found)
     if sequence is None:
         return
     given: Evidence | None = getattr(found.entry.transformation, "barrier", None)
@@ -41,6 +43,15 @@ def barrier(found: Transition) -> Iterator[str]:
             f"{found.step} of sequence {sequence.id}: nodes {late} may not have seen its session "
             "close"
         )
+
+
+def _voting(found: Transition) -> Sequence | None:
+    """The sequence before the step; RETIRE may itself declare nodes dead, which do not vote."""
+    sequence = found.sequence
+    if sequence is None or found.step is not Step.RETIRE:
+        return sequence
+    declared: tuple[NodeId, ...] = getattr(found.entry.transformation, "dead", ())
+    return msgspec.structs.replace(sequence, dead=tuple(sorted({*sequence.dead, *declared})))
 
 
 def _not_closed(sequence: Sequence, given: Evidence) -> list[NodeId]:

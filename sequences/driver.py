@@ -72,6 +72,11 @@ class Drive:
 
     async def _take_step(self, sequence: Sequence) -> None:
         """One step, or none if somebody else took it, or cancelled, in the meantime."""
+        if sequence.due is Step.RETIRE:
+            # Before the barrier: an operator may retire it without nodes that died.
+            await self._note_leftovers(sequence)
+            if self._found() != sequence:
+                return
         metadata = self._world.cluster.metadata
         barrier = barrier_before(metadata, sequence, self._world.level)
         if not await self._hold(sequence, barrier):
@@ -82,8 +87,6 @@ class Drive:
             if moved is None:
                 return
             receipts = moved
-        if sequence.due is Step.RETIRE:
-            await self._retiring(sequence)
         self._say(sequence, Doing.COMMITTING)
         await self._commit(sequence, due_step(sequence, barrier.evidence, receipts))
 
@@ -126,7 +129,7 @@ class Drive:
             with contextlib.suppress(asyncio.CancelledError, WorkError):
                 await task
 
-    async def _retiring(self, sequence: Sequence) -> None:
+    async def _note_leftovers(self, sequence: Sequence) -> None:
         """Before the sequence is gone: what it leaves behind is noted in the metadata."""
         await self._world.mover.sweep(sequence)
         leftovers = left_behind(self._world.cluster.metadata, sequence)
@@ -137,10 +140,12 @@ class Drive:
             await self._commit(sequence, opening)
 
     def _is_open(self, leftovers: Leftovers) -> bool:
+        """Also where it was noted for more nodes, before some were declared dead."""
         sessions = self._world.cluster.metadata.sessions.open.values()
         return any(
-            (session.purpose, session.nodes, session.ranges)
-            == (Purpose.CLEANUP, leftovers.nodes, leftovers.ranges)
+            session.purpose is Purpose.CLEANUP
+            and session.ranges == leftovers.ranges
+            and set(leftovers.nodes) <= set(session.nodes)
             for session in sessions
         )
 

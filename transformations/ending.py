@@ -8,7 +8,7 @@ from metadata.plans import Step
 from transformations import stepping
 from transformations.fields import Nodes, SequenceRef, Verb
 from transformations.guards import first_unknown
-from transformations.outcome import Outcome, Rejected
+from transformations.outcome import Outcome, Reason, Rejected
 
 
 class CancelSequence(Verb, frozen=True):
@@ -40,13 +40,35 @@ class CancelSequence(Verb, frozen=True):
 
 
 class RetireSequence(Verb, frozen=True):
-    """Release the ranges of a sequence that finished or was cancelled."""
+    """Release the ranges of a sequence that finished or was cancelled.
+
+    `dead` names nodes that will not answer any more, as CancelSequence does: the others give the
+    evidence. After FINISH nothing else could end a sequence that waits for them.
+    """
 
     sequence: SequenceRef
     barrier: Evidence | None = None
+    dead: Nodes = ()
 
     def execute(self, metadata: ClusterMetadata) -> Outcome:
         found = stepping.find_due(metadata, self.sequence, None, Step.RETIRE)
         if isinstance(found, Rejected):
             return found
-        return stepping.retire(metadata, found, self.barrier)
+        refused = first_unknown(metadata, self.dead) or self._alive()
+        if refused is not None:
+            return refused
+        return stepping.retire(metadata, found, self.barrier, self.dead)
+
+    def _alive(self) -> Rejected | None:
+        """Whoever has applied the step before has answered."""
+        applied = () if self.barrier is None else self.barrier.applied
+        both = sorted({*self.dead} & {*applied})
+        if not both:
+            return None
+        return Rejected(
+            Reason.WRONG_STATE,
+            f"nodes {both} are declared dead, and are among those that have applied the step",
+            "declare only nodes dead that do not answer any more",
+            sequence=self.sequence,
+            step=Step.RETIRE,
+        )

@@ -138,16 +138,15 @@ def cancel(
     if refused is not None:
         return refused
 
-    all_dead = tuple(sorted({*sequence.dead, *dead}))
-    changed = msgspec.structs.replace(sequence, dead=all_dead).after(
-        Step.CANCEL, following(metadata.epoch)
-    )
+    changed = _without(sequence, dead).after(Step.CANCEL, following(metadata.epoch))
     return _accepted(metadata, changed, Step.CANCEL, _session_closed(metadata, sequence))
 
 
-def retire(metadata: ClusterMetadata, sequence: Sequence, barrier: Evidence | None) -> Outcome:
+def retire(
+    metadata: ClusterMetadata, sequence: Sequence, barrier: Evidence | None, dead: Owners
+) -> Outcome:
     """Release the ranges; after CANCEL, drop the added writers and undo the split first."""
-    refused = barrier_refused(metadata, sequence, barrier)
+    refused = barrier_refused(metadata, _without(sequence, dead), barrier)
     if refused is not None:
         return refused
 
@@ -214,6 +213,11 @@ def barrier_refused(
         sequence=sequence.id,
         step=sequence.due,
     )
+
+
+def _without(sequence: Sequence, dead: Owners) -> Sequence:
+    """The sequence, in which these nodes have no vote any more."""
+    return msgspec.structs.replace(sequence, dead=tuple(sorted({*sequence.dead, *dead})))
 
 
 def _session_closed(metadata: ClusterMetadata, sequence: Sequence) -> dict[str, Component]:

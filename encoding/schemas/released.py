@@ -34,7 +34,7 @@ RELEASED: dict[str, tuple[str, ...]] = {
     "PrepareMove": ("5193f7c9376b517b",),
     "PrepareReplace": ("a8ddad1ceab64eb4",),
     "Register": ("331619cb3b329228",),
-    "RetireSequence": ("20494eab2ce3f024",),
+    "RetireSequence": ("20494eab2ce3f024", "fce76f9a9ab3f3e6"),
     "SetExtension": ("41d7e6bf3d8d1c8e",),
     "StartJoin": ("8d70831a91bda10c",),
     "StartLeave": ("63e12388e4344f72",),

@@ -44,17 +44,20 @@ def cancel(  # noqa: PLR0913 one parameter per option
     """
     from ringlog.commands.asking import talking
     from ringlog.commands.changing import Manner, see_through
-    from ringlog.commands.naming import NamingError
     from ringlog.commands.printing import print_json
+    from ringlog.commands.retiring import dead_options, is_finished
     from ringlog.commands.telling import gaining, title
 
     with talking(state_dir, url, token) as talk:
         names = talk.roster()
         view = _in_progress(talk, sequence)
-        try:
-            gone = names.numbers(dead or ())
-        except NamingError as error:
-            raise end(str(error), Exit.WRONG_USE) from None
+        gone = _numbers(names, dead)
+        if gone and is_finished(view):
+            raise end(
+                f"Sequence {sequence} has finished and cannot turn back: `ringlog resume "
+                f"{sequence} {dead_options(gone)}` ends it without them.",
+                Exit.REFUSED,
+            )
         for member in names.absent(set(gaining(view)) - {*gone, *view["dead"]}):
             typer.secho(
                 f"warning: {member.label} is {member.liveness} and will be waited for; if it does "
@@ -77,10 +80,13 @@ def cancel(  # noqa: PLR0913 one parameter per option
             see_through(talk, known, names, manner, wanted="cancelled")
 
 
-def resume(
+def resume(  # noqa: PLR0913 one parameter per option
     sequence: SequenceArgument,
     *,
+    dead: DeadOption = None,
     timeout_s: TimeoutOption = None,
+    actor: ActorOption = None,
+    reason: ReasonOption = None,
     state_dir: StateDirOption = None,
     url: UrlOption = None,
     token: TokenOption = None,
@@ -88,22 +94,40 @@ def resume(
 ) -> None:
     """Say why a sequence waits, for whom and since when, and wait for its end.
 
-    Drivers go on with every sequence by themselves; this shows what keeps them from it.
+    Drivers go on with every sequence by themselves; this shows what keeps them from it. Once
+    retire is due, one that waits for nodes that died is ended without them by --dead.
 
-    Example: ringlog resume 42
+    Example: ringlog resume 42 --dead node-3
     """
     from ringlog.commands.asking import talking
     from ringlog.commands.changing import Manner, see_through
+    from ringlog.commands.retiring import refusal, retirement
     from ringlog.commands.telling import now, steps, title
 
     with talking(state_dir, url, token) as talk:
         names = talk.roster()
         view = _in_progress(talk, sequence)
+        gone = _numbers(names, dead)
         if not as_json:
             typer.echo(f"{title(view, names)}: {steps(view)}")
             typer.echo(f"now: {now(view, names)}")
+        if gone:
+            refused = refusal(view, names, gone)
+            if refused is not None:
+                raise end(refused, Exit.REFUSED)
+            talk.commit(retirement(view, gone), actor=actor, reason=reason, as_json=as_json)
         manner = Manner(timeout_s=timeout_s, as_json=as_json)
-        see_through(talk, _known(view), names, manner)
+        wanted = "cancelled" if gone and view["cancelled"] else "finished"
+        see_through(talk, _known(view), names, manner, wanted=wanted)
+
+
+def _numbers(names: Roster, dead: list[str] | None) -> list[int]:
+    from ringlog.commands.naming import NamingError
+
+    try:
+        return names.numbers(dead or ())
+    except NamingError as error:
+        raise end(str(error), Exit.WRONG_USE) from None
 
 
 def _in_progress(talk: Talk, sequence: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ringlog.commands.figures import duration, plural
+from ringlog.commands.retiring import RETIRE
 from ringlog.commands.telling import is_driven, now, title
 from ringlog.doctor.finding import Finding, Limits
 from ringlog.doctor.picture import Picture, Plain
@@ -66,14 +67,15 @@ def _driver(picture: Picture) -> str:
 
 
 def _way_out(picture: Picture, view: Plain) -> str:
-    """Whoever is waited for and gone is named as dead, by which the sequence can turn back."""
+    """Whoever is waited for and gone is named as dead: so it can turn back, or be ended."""
     absent = [
         str(item["node"])
         for item in view.get("laggards") or ()
         if item["blocking"] and item["liveness"] in {"down", "unknown"}
     ]
     dead = "".join(f" --dead {node}" for node in absent)
-    return f"ringlog cancel {view['id']}{dead}{picture.where}"
+    verb = "resume" if view["due"] == RETIRE else "cancel"
+    return f"ringlog {verb} {view['id']}{dead}{picture.where}"
 
 
 def _sessions(picture: Picture, found: Sequence[Plain], limits: Limits) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from ringlog.commands.figures import duration, plural
+from ringlog.commands.retiring import RETIRE
 from ringlog.doctor.finding import Finding, Limits
 from ringlog.doctor.picture import Database, Picture, Plain
 from ringlog.doctor.reaching import logs
@@ -48,7 +49,7 @@ def divergence(picture: Picture, limits: Limits) -> Iterator[Finding] | None:
 
 def _lag(picture: Picture, nodes: Sequence[Plain], limits: Limits) -> Iterator[Finding]:
     known = silent(picture)
-    coming = {view["node"]: view["id"] for view in picture.sequences or ()}
+    coming = {view["node"]: view for view in picture.sequences or ()}
     for node in nodes:
         name = picture.roster.label(node["id"])
         if node["liveness"] in ABSENT:
@@ -64,7 +65,7 @@ def _lag(picture: Picture, nodes: Sequence[Plain], limits: Limits) -> Iterator[F
             )
 
 
-def _absent(picture: Picture, node: Plain, name: str, sequence: int | None) -> Finding:
+def _absent(picture: Picture, node: Plain, name: str, sequence: Plain | None) -> Finding:
     last = "never reported"
     if node["age_s"] is not None:
         last = f"not reported for {duration(node['age_s'])}"
@@ -73,9 +74,12 @@ def _absent(picture: Picture, node: Plain, name: str, sequence: int | None) -> F
     if sequence is None:
         said = f"{said} let another take its place."
         command = f"ringlog replace {node['id']} --with NODE --dead {node['id']}{picture.where}"
+    elif sequence["due"] == RETIRE:
+        said = f"{said} end sequence {sequence['id']} without it."
+        command = f"ringlog resume {sequence['id']} --dead {node['id']}{picture.where}"
     else:
-        said = f"{said} turn sequence {sequence} back, which cannot end without it."
-        command = f"ringlog cancel {sequence} --dead {node['id']}{picture.where}"
+        said = f"{said} turn sequence {sequence['id']} back, which cannot end without it."
+        command = f"ringlog cancel {sequence['id']} --dead {node['id']}{picture.where}"
     return Finding(code="node_down", subject=name, sentence=said, command=command)
 
 

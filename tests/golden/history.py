@@ -11,7 +11,7 @@ from metadata.plans import Step
 from metadata.schema import Column, Network, Simple
 from metadata.sessions import SessionId
 from metadata.tokens import MINIMUM, Range, Token
-from tests.builders import CLUSTER, registration
+from tests.builders import CLUSTER, everyone_applied, registration
 from tests.golden.scribe import Scribe
 from transformations.cms import (
     AdvanceCmsReconfiguration,
@@ -20,7 +20,7 @@ from transformations.cms import (
     PrepareCmsReconfiguration,
 )
 from transformations.directory import AlterTopology, Startup, Unregister
-from transformations.ending import CancelSequence
+from transformations.ending import CancelSequence, RetireSequence
 from transformations.extensions import ClearExtension, SetExtension
 from transformations.initialize import ForceSnapshot, Initialize, TriggerSnapshot
 from transformations.join import PrepareJoin, UnsafeJoin
@@ -93,7 +93,8 @@ def _move_ranges(scribe: Scribe) -> None:
     moved = scribe.commit(PrepareMove(node=NodeId(2), tokens=(Token(2500), Token(-2500))))
     scribe.advance(moved.sequence, to=Step.RETIRE)
     replaced = scribe.commit(PrepareReplace(node=NodeId(5), replaced=NodeId(3)))
-    scribe.advance(replaced.sequence, to=Step.RETIRE)
+    scribe.advance(replaced.sequence, to=Step.FINISH)
+    _retire_without(scribe, replaced.sequence, NodeId(3))
     left = scribe.commit(
         PrepareLeave(node=NodeId(1), dead=(NodeId(1),), force=True, accept_loss="the disk is gone")
     )
@@ -103,6 +104,13 @@ def _move_ranges(scribe: Scribe) -> None:
     scribe.advance(doomed.sequence, to=Step.MID)
     scribe.commit(CancelSequence(sequence=SequenceId(doomed.sequence or 0)), reason="too slow")
     scribe.advance(doomed.sequence, to=Step.RETIRE)
+
+
+def _retire_without(scribe: Scribe, sequence: int | None, dead: NodeId) -> None:
+    found = scribe.metadata.sequences.in_progress[SequenceId(sequence or 0)]
+    barrier = everyone_applied(scribe.metadata, found, but=[dead])
+    retire = RetireSequence(sequence=found.id, barrier=barrier, dead=(dead,))
+    scribe.commit(retire, actor="ada", reason="its power supply burned")
 
 
 def _tidy_up(scribe: Scribe) -> None:

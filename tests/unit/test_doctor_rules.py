@@ -313,6 +313,12 @@ def test_what_was_not_asked_is_neither_good_nor_bad():
             "ringlog cancel 42",
         ),
         (
+            healthy(sequences=(a_sequence(due="retire", driver=driven("waiting", step="retire")),)),
+            "sequence_stuck",
+            "waits for 9.0 s for node-1",
+            "ringlog resume 42 --dead 1 --state-dir /s",
+        ),
+        (
             healthy(
                 sessions=({"id": 30, "purpose": "cleanup", "nodes": [1], "sequence": None},),
                 session_ages_s={30: 3600.0},
@@ -384,6 +390,15 @@ def test_a_node_that_a_sequence_waits_for_is_given_up_by_turning_back():
     assert finding.code == "node_down"
     assert "turn sequence 42 back" in finding.sentence
     assert finding.command == "ringlog cancel 42 --dead 1 --state-dir /s"
+
+
+def test_what_has_finished_is_ended_without_a_node_that_left_and_died():
+    away = a_node(state="left", liveness="down", age_s=20.0)
+    ending = a_sequence(due="retire", kind="leave", driver=driven("committing", step="retire"))
+    finding = only(healthy(nodes=(away,), sequences=(ending,)))
+    assert finding.code == "node_down"
+    assert "end sequence 42 without it" in finding.sentence
+    assert finding.command == "ringlog resume 42 --dead 1 --state-dir /s"
 
 
 def test_a_dead_process_comes_back_by_its_supervisor_or_by_up():

@@ -17,6 +17,7 @@ from encoding.registry import documents, fingerprint_of, newest, released
 from encoding.schemas.__main__ import main, released_source, write_versions
 from encoding.schemas.released import RELEASED
 from metadata.columns import ColumnType
+from tests.golden.history import history
 from tests.golden.recordings import read_lines, read_log
 
 FOLDER = Path(registry.__file__).parent / "schemas"
@@ -164,7 +165,7 @@ def test_the_list_of_fingerprints_is_as_the_command_writes_it():
 
 
 def test_messages_begin_with_marker_and_fingerprint():
-    for sealed in read_log("v1"):
+    for sealed in history().entries:
         assert sealed.payload.startswith(avro.header(newest(sealed.kind)))
         assert sealed.payload[:2] == b"\xc3\x01"
 

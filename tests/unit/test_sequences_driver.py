@@ -22,14 +22,16 @@ from sequences.ports import Refused, WorkError
 from sequences.status import Board, Doing, Status
 from tests.builders import (
     accepted,
+    applied_by,
     commit,
     honest_receipts,
+    in_step,
     joined_cluster,
     only_sequence,
     preparation,
 )
 from transformations.cms import NewMember, PrepareCmsReconfiguration
-from transformations.ending import CancelSequence
+from transformations.ending import CancelSequence, RetireSequence
 from transformations.kinds import execute
 from transformations.outcome import Rejected
 from transformations.sessions import Errand, OpenSession
@@ -152,6 +154,24 @@ async def test_what_is_left_behind_is_noted_before_the_sequence_is_gone():
 
     assert town.steps[3:] == ["OpenSession", "RetireSequence", "CloseSession"]
     assert town.cleaned
+
+
+async def test_what_is_retired_without_dead_nodes_is_cleaned_up_all_the_same():
+    """An operator ends what waits for a node that died; the driver goes on from there."""
+    town = Town(in_step(joined_cluster(nodes=5, spare=1), SequenceKind.JOIN, Step.FINISH))
+    sequence = only_sequence(town.metadata)
+    town.lagging = dict.fromkeys(town.metadata.directory.nodes, "dead")
+    board = Board()
+
+    async with driven(town, board):
+        await until(lambda: board.find(sequence.id) and town.rounds)
+        dead = tuple(NodeId(node) for node in town.metadata.directory.nodes if node != 6)
+        town.put(RetireSequence(sequence=sequence.id, dead=dead, barrier=applied_by(6)))
+        await until(lambda: is_quiet(town))
+
+    assert town.steps == ["OpenSession", "CloseSession"]
+    assert town.cleaned
+    assert board.all() == []
 
 
 async def test_a_barrier_waits_for_named_nodes_and_goes_on_when_they_are_back():

@@ -14,6 +14,7 @@ from ringlog.commands.choosing import TokensError, parsed
 from ringlog.commands.figures import count, duration, plural, size
 from ringlog.commands.naming import NamingError, roster
 from ringlog.commands.planning import told
+from ringlog.commands.retiring import refusal, retirement
 from ringlog.commands.telling import consequences, gaining, now, title
 from ringlog.commands.values import ValuesError, columns_of, key_path, split_name, table_in
 from ringlog.commands.watching import Lines, step_of
@@ -328,3 +329,38 @@ def test_an_option_before_a_command_of_a_group_is_not_overlooked():
     result = run(*words)
     assert result.exit_code == 2
     assert "Options go behind the command" in result.output
+
+
+def waiting_to_be_retired(**values):
+    driver = {"name": "driver-1", "step": "retire", "doing": "waiting", "age_s": 0.5}
+    groups = [
+        {"group": [1, 2, 3], "needed": 2, "applied": [2, 3]},
+        {"group": [3, 4], "needed": 2, "applied": [4]},
+    ]
+    barrier = {"epoch": 45, "level": "quorum", "groups": groups, "passed": False}
+    view = {"id": 42, "due": "retire", "cancelled": False, "driver": driver, "barrier": barrier}
+    return {**view, **values}
+
+
+def test_a_sequence_is_retired_by_the_evidence_of_those_that_live():
+    view = waiting_to_be_retired()
+
+    assert refusal(view, NAMES, [3]) is None
+    assert retirement(view, [3]) == {
+        "kind": "RetireSequence",
+        "sequence": 42,
+        "dead": [3],
+        "barrier": {"level": "quorum", "applied": [2, 4]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "dead", "said"),
+    [
+        ({"due": "finish"}, [3], "`ringlog cancel 42 --dead 3` turns it back"),
+        ({}, [1, 3], "node-1 reports to the CMS, and is not dead"),
+        ({"driver": None, "since_s": 60.0, "laggards": []}, [3], "start one with `ringlog driver`"),
+    ],
+)
+def test_only_nodes_that_died_are_left_out_and_only_at_the_end(values, dead, said):
+    assert said in str(refusal(waiting_to_be_retired(**values), NAMES, dead))
