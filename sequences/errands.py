@@ -10,15 +10,17 @@ from typing import Any
 import msgspec
 
 from metadata.cluster import ClusterMetadata
+from metadata.directory import NodeId, NodeState
 from metadata.epoch import Epoch
 from metadata.sessions import Purpose, Session, SessionId
 from sequences.driver import Drive, World
 from sequences.ports import Cleaner, Refused, Repairer, WorkError
 from sequences.status import Board
 from transformations.cms import AdvanceCmsReconfiguration
-from transformations.sessions import CloseSession
+from transformations.sessions import CloseSession, Errand, OpenSession
 
 RECHECK_S = 2.0
+CLEANING_AT_ONCE_MAX = 8
 
 Key = tuple[str, int]
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -69,9 +71,9 @@ class Errands:
         return due
 
     async def _serve(self, wanted: SessionId) -> None:
-        """Do what a session is for, then close it."""
+        """Do what a session is for, then close it; while its ranges move it rests."""
         failures = 0
-        while (session := self._world.cluster.metadata.sessions.find(wanted)) is not None:
+        while (session := self._free(wanted)) is not None:
             try:
                 await self._work(session)
                 await self._close(session)
@@ -80,12 +82,57 @@ class Errands:
                 self._report((session.purpose.value, wanted), str(error))
                 await asyncio.sleep(self._world.pause_s(failures))
 
+    def _free(self, wanted: SessionId) -> Session | None:
+        metadata = self._world.cluster.metadata
+        session = metadata.sessions.find(wanted)
+        return None if session is None or _is_reserved(metadata, session) else session
+
     async def _work(self, session: Session) -> None:
         if session.purpose is Purpose.REPAIR:
             await self._workers.repairer.repair(self._world.cluster.metadata, session)
             return
-        for node in session.nodes:
-            await self._workers.cleaner.clean(session, node)
+        failed = await self._clean(session)
+        if not failed:
+            return
+        why = "; ".join(failed.values())
+        if set(failed) == set(session.nodes):
+            raise WorkError(why)
+        await self._narrow(session, tuple(failed))
+        self._report((session.purpose.value, session.id), why)
+
+    async def _clean(self, session: Session) -> dict[NodeId, str]:
+        """All that have not left, each for itself; why it failed, where it did."""
+        turns = asyncio.Semaphore(CLEANING_AT_ONCE_MAX)
+
+        async def cleaned(node: NodeId) -> str:
+            async with turns:
+                try:
+                    await self._workers.cleaner.clean(session, node)
+                except WorkError as error:
+                    return str(error)
+            return ""
+
+        nodes = staying(self._world.cluster.metadata, session)
+        answers = await asyncio.gather(*map(cleaned, nodes))
+        return {node: why for node, why in zip(nodes, answers, strict=True) if why}
+
+    async def _narrow(self, session: Session, rest: tuple[NodeId, ...]) -> None:
+        """Before it is closed for those that are done, another is open for the rest of them.
+
+        So nobody who may still delete something is without one, and nobody who has cleaned up
+        waits for a node that is down.
+        """
+        if any(
+            other.purpose is Purpose.CLEANUP
+            and other.ranges == session.ranges
+            and set(rest) <= set(other.nodes) < set(session.nodes)
+            for other in self._world.cluster.metadata.sessions.open.values()
+        ):
+            return
+        opening = OpenSession(purpose=Errand.CLEANUP, nodes=rest, ranges=session.ranges)
+        outcome = await self._world.cluster.commit(opening, f"rest of cleanup {session.id}")
+        if isinstance(outcome, Refused):
+            raise _undone(outcome)
 
     async def _close(self, session: Session) -> None:
         close = CloseSession(session=session.id)
@@ -106,6 +153,14 @@ class Errands:
                 failures += 1
                 self._report(("cms", found.id), str(error))
                 await asyncio.sleep(self._world.pause_s(failures))
+
+
+def staying(metadata: ClusterMetadata, session: Session) -> tuple[NodeId, ...]:
+    """Its nodes but those that left: nobody asks them, and what they hold is nobody's."""
+    nodes = metadata.directory.nodes
+    return tuple(
+        node for node in session.nodes if node in nodes and nodes[node].state is not NodeState.LEFT
+    )
 
 
 def _is_reserved(metadata: ClusterMetadata, session: Session) -> bool:

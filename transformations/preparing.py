@@ -164,7 +164,8 @@ def _cleanup_open(metadata: ClusterMetadata, plans: Plans) -> Rejected | None:
                 return Rejected(
                     Reason.CLEANUP_OPEN,
                     f"node {node} is cleaning up {change.range}, which it would get back",
-                    f"wait until session {session.id} is closed",
+                    f"wait until session {session.id} is closed; if node {node} is gone, remove "
+                    "or replace it first",
                     ranges=(change.range,),
                 )
     return None

@@ -15,7 +15,7 @@ from metadata.invariants import violations
 from metadata.locks import SequenceId
 from metadata.plans import Step
 from metadata.sequences import SequenceKind
-from metadata.tokens import Range, Token
+from metadata.tokens import FULL, Range, Token
 from sequences.driver import World
 from sequences.errands import Errands, Workers
 from sequences.ports import Refused, WorkError
@@ -29,11 +29,14 @@ from tests.builders import (
     joined_cluster,
     only_sequence,
     preparation,
+    rejected,
 )
 from transformations.cms import NewMember, PrepareCmsReconfiguration
 from transformations.ending import CancelSequence, RetireSequence
 from transformations.kinds import execute
-from transformations.outcome import Rejected
+from transformations.leave import PrepareLeave
+from transformations.outcome import Reason, Rejected
+from transformations.replace import PrepareReplace
 from transformations.sessions import Errand, OpenSession
 
 KINDS = list(SequenceKind)
@@ -337,6 +340,89 @@ async def test_cleaning_that_fails_is_reported_and_tried_again():
         await until(lambda: is_quiet(town))
 
     assert [key for key, _ in reported] == ["cleanup"]
+
+
+async def with_one_down(town, reported):
+    """Cleaning fails on the first node of the session, and is done on all others."""
+    cleaned = town.clean
+
+    async def clean(session, node):
+        if node == min(sum((item.nodes for item in town.metadata.sessions.open.values()), ())):
+            raise WorkError(f"node {node} does not answer")
+        await cleaned(session, node)
+
+    town.clean = clean
+    async with driven(town, report=lambda key, error: reported.append((key, error))):
+        await until(lambda: town.cleaned and "CloseSession" in town.steps)
+    town.clean = cleaned
+    return NodeId(min(session_nodes(town)))
+
+
+def session_nodes(town):
+    return [node for session in town.metadata.sessions.open.values() for node in session.nodes]
+
+
+async def test_a_node_that_is_down_keeps_nobody_else_from_cleaning_up():
+    town = prepared(SequenceKind.JOIN)
+    reported: list[Any] = []
+
+    down = await with_one_down(town, reported)
+
+    assert town.steps[3:7] == ["OpenSession", "RetireSequence", "OpenSession", "CloseSession"]
+    assert session_nodes(town) == [down]
+    assert len({node for _, node in town.cleaned}) > 1
+    assert f"node {down} does not answer" in reported[0][1]
+
+
+@pytest.mark.parametrize("replaces", [True, False])
+async def test_a_node_that_died_before_it_cleaned_up_can_be_removed_and_is_not_asked(replaces):
+    """Others that have cleaned up take its place, also of the same ranges."""
+    metadata = joined_cluster(nodes=5, spare=2)
+    town = Town(commit(metadata, preparation(metadata, SequenceKind.JOIN)))
+    down = await with_one_down(town, [])
+    town.cleaned.clear()
+    town.lagging = {down: "dead"}
+    gone: Any = PrepareLeave(node=down, dead=(down,))
+    if replaces:
+        gone = PrepareReplace(node=NodeId(7), replaced=down, dead=(down,))
+
+    town.put(gone)
+    async with driven(town):
+        await until(lambda: is_quiet(town))
+
+    assert town.metadata.directory.nodes[down].state is NodeState.LEFT
+    assert down not in {node for _, node in town.cleaned}
+
+
+async def test_what_others_leave_to_a_node_that_has_not_cleaned_up_is_still_refused():
+    town = prepared(SequenceKind.JOIN)
+    down = await with_one_down(town, [])
+
+    outcome = execute(PrepareLeave(node=NodeId(6)), town.metadata)
+
+    assert f"node {down} is cleaning up" in rejected(outcome, Reason.CLEANUP_OPEN).detail
+
+
+async def test_nobody_is_cleaned_while_the_ranges_move():
+    """Not even who is tried again because it did not answer before."""
+    town: Any = Town(joined_cluster(nodes=5, spare=1))
+    tried: list[bool] = []
+    reported: list[Any] = []
+    town.put(OpenSession(purpose=Errand.CLEANUP, nodes=(NodeId(1),), ranges=(FULL,)))
+    town.may_move.clear()
+
+    async def fails(session, node):
+        tried.append(bool(town.metadata.locks.held))
+        raise WorkError(f"node {node} does not answer to {session.id}")
+
+    town.clean = fails
+    async with driven(town, report=lambda *said: reported.append(said)):
+        await until(lambda: reported)
+        town.put(preparation(town.metadata, SequenceKind.JOIN))
+        await until(town.moving.is_set)
+        await asyncio.sleep(0.05)
+
+    assert True not in tried
 
 
 def status(doing, since_s, failures=0, step=Step.MID):

@@ -101,7 +101,9 @@ def test_no_range_comes_back_while_it_is_cleaned_up():
 
     assert refused.detail == "node 4 is cleaning up (100, 150], which it would get back"
     assert [str(span) for span in refused.ranges] == ["(100, 150]"]
-    assert refused.remedy == f"wait until session {session} is closed"
+    assert refused.remedy == (
+        f"wait until session {session} is closed; if node 4 is gone, remove or replace it first"
+    )
     commit(before, close(before), join(150))
 
 
