@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 import msgspec
+from pyarrow import fs
 
 from metadata.directory import NodeId
 from metadata.plans import RangeChange
@@ -92,6 +93,16 @@ def find(folder: str, name: str) -> Manifest | None:
         raise ManifestError(
             f"Manifest {name} in {folder} cannot be read ({error}): delete it and try again."
         ) from error
+
+
+def all_there(manifest: Manifest) -> bool:
+    """Whether each of its files exists and has its size; what is in them is not looked at."""
+    for item in manifest.files:
+        filesystem, path = located(item.path)
+        found = filesystem.get_file_info(path)
+        if found.type != fs.FileType.File or found.size != item.size_bytes:
+            return False
+    return True
 
 
 def withdraw(folder: str, name: str) -> None:

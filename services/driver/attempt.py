@@ -86,9 +86,12 @@ class Attempt:
             if manifest is None:
                 return None
             changes = {item.change.range: item.change for item in _of(gained, [batch])}
-            if not manifests.suits(manifest, changes, self._sequence) or not (
-                await copying.is_whole(manifest)
-            ):
+            suits = manifests.suits(manifest, changes, self._sequence)
+            # What was imported is what the target has; it takes no other files under this name.
+            if await copying.is_imported(manifest):
+                if not suits:
+                    raise WorkError(f"node {batch.target} has imported rows of other sources")
+            elif not suits or not await copying.is_whole(manifest):
                 await copying.withdraw()
                 return None
         rows = sum(item.figures.rows for item in manifest.figures)

@@ -75,16 +75,20 @@ class Copying:
         """What an earlier attempt has published."""
         return await asyncio.to_thread(manifests.find, self._place.staging, self._place.name)
 
-    async def is_whole(self, manifest: Manifest) -> bool:
-        """Whether its files are still what it says."""
-        paths = [item.path for item in manifest.files]
-        if not paths:
-            return True
-        try:
-            found = await self._run(lambda spark: jobs.written(spark, paths))
-        except JobFailedError:
+    async def is_imported(self, manifest: Manifest) -> bool:
+        """Whether the target has taken its files over: then no others can come in their place."""
+        if not manifest.files:
             return False
-        return sorted(_parts(found)) == sorted(manifest.files)
+        return bool(
+            await self._tools.nodes.imported(manifest.target, self._place.session, manifest.name)
+        )
+
+    async def is_whole(self, manifest: Manifest) -> bool:
+        """Whether its files are still what it says; raises where that cannot be found out."""
+        if not await asyncio.to_thread(manifests.all_there, manifest):
+            return False
+        paths = [item.path for item in manifest.files]
+        return not paths or sorted(await self._hashed(paths)) == sorted(manifest.files)
 
     async def withdraw(self) -> None:
         await asyncio.to_thread(manifests.withdraw, self._place.staging, self._place.name)
@@ -163,6 +167,15 @@ class Copying:
             StagedPart(path, piece.size_bytes, piece.sha256)
             for path, piece in zip(found, pieces, strict=True)
         ]
+
+    async def _hashed(self, paths: Sequence[str]) -> list[StagedPart]:
+        """Piece by piece, because files that were taken as they are may be larger than memory."""
+        try:
+            found = await self._run(lambda spark: taking.hashed(spark, paths))
+        except JobFailedError:
+            # Perhaps the workers have no Python.
+            found = await self._run(lambda spark: jobs.written(spark, paths))
+        return _parts(found)
 
     async def _checked(self, flushed: Flushed) -> tuple[Reading, ...]:
         if self._looked_at is None:

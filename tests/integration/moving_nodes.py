@@ -70,6 +70,8 @@ class StoreNodes:
 
     async def imported(self, node, session, name):
         self._check(node, session)
+        if (node, name) not in self.imports:
+            return ()
         table, paths = self.imports[node, name]
         found = await self.stores[node].segments(table, (FULL,))
         return tuple(self._described(node, item) for item in found if item.path in paths)

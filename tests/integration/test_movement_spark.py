@@ -355,37 +355,6 @@ async def test_a_bad_segment_stops_a_movement_until_it_is_good(
     mid(joined.metadata, MidJoin, await moved(warm_spark, joined))
 
 
-async def test_what_was_published_is_used_again(warm_spark, joined):
-    """After a crash between publishing and MID nothing is copied again."""
-    first = await moved(warm_spark, joined)
-    files = joined.staged(5)
-    joined.flushed.clear()
-
-    second = await moved(warm_spark, joined)
-
-    assert second == first
-    assert joined.staged(5) == files
-    assert joined.flushed == []
-
-
-async def test_a_staged_file_that_was_lost_is_made_again(warm_spark, joined):
-    """Nothing was imported yet, as after a power cut."""
-    imports = joined.take_over
-
-    async def dead(node, _wanted):
-        raise WorkError(f"node {node} does not answer")
-
-    joined.take_over = dead
-    with pytest.raises(WorkError, match="node 5 does not answer"):
-        await moved(warm_spark, joined)
-    joined.take_over = imports
-    for path in joined.staged(5):
-        if path.suffix == ".parquet":
-            path.write_bytes(path.read_bytes()[:-1])
-
-    mid(joined.metadata, MidJoin, await moved(warm_spark, joined))
-
-
 async def test_two_drivers_do_no_harm(warm_spark, joined):
     one, other = await asyncio.gather(moved(warm_spark, joined), moved(warm_spark, joined))
 

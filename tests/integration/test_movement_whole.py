@@ -129,6 +129,38 @@ async def test_every_task_writes_a_file_of_its_own(warm_spark, tmp_path):
     assert (folder / there[0]).read_bytes() == b"content"
 
 
+async def test_a_file_is_hashed_piece_by_piece(warm_spark, tmp_path):
+    """Also one that is larger than a piece, by its path or its address."""
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"0123456789" * 300_000)
+    paths = [str(path), path.as_uri()]
+
+    found = await warm_spark.run("x", lambda spark: taking.hashed(spark, paths))
+    whole = await warm_spark.run("x", lambda spark: jobs.written(spark, paths[:1]))
+
+    assert [item.path for item in found] == paths
+    assert {(item.size_bytes, item.sha256) for item in found} == {
+        (whole[0].size_bytes, whole[0].sha256)
+    }
+
+
+async def test_files_are_checked_where_workers_have_no_python(warm_spark, joined, monkeypatch):
+    def fail(*_given):
+        raise JobFailedError("the workers have no Python")
+
+    async def dead(node, _wanted):
+        raise WorkError(f"node {node} does not answer")
+
+    monkeypatch.setattr(taking, "hashed", fail)
+    imports, joined.take_over = joined.take_over, dead
+    with pytest.raises(WorkError, match="node 5 does not answer"):
+        await moved(warm_spark, joined)
+    joined.take_over, files = imports, joined.staged(5)
+
+    mid(joined.metadata, MidJoin, await moved(warm_spark, joined))
+    assert joined.staged(5) == files
+
+
 @pytest.mark.parametrize("sources", [1, 2])
 async def test_what_is_expected_is_about_what_is_moved(warm_spark, tmp_path, monkeypatch, sources):
     """Also where a node has nothing between its ranges, and where several have the same rows."""
