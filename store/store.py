@@ -15,6 +15,7 @@ from metadata.tokens import Range, Token
 from store import compaction, flushing, hot, imports, manifest, scanning, sweeping
 from store.compaction import Compacted
 from store.database import Database
+from store.failures import ClosedError, OverloadedError, StoreError
 from store.folder import Folder
 from store.imports import Staged
 from store.manifest import Segment
@@ -65,7 +66,10 @@ class Store:
     async def put(
         self, table: Table, rows: Sequence[Row], guard: Guard = allow
     ) -> list[Row | None]:
-        """Durable on return, all or nothing. For each row the one that is held and beats it."""
+        """Durable on return, all or nothing. For each row the one that is held and beats it.
+
+        A failure to find that out leaves the rows written, and is never one that says otherwise.
+        """
         assert all(row.table == table.id for row in rows)
 
         def work(connection: sqlite3.Connection) -> tuple[list[Row | None], int]:
@@ -77,7 +81,7 @@ class Store:
         for place, row in enumerate(rows):
             # Mostly false, and then no file is opened: new rows are newer than all cold ones.
             if row.timestamp <= newest_cold:
-                found = await self.get(table, row.token, row.key)
+                found = await self._held(table, row)
                 held[place] = found if found is not None and found.order > row.order else None
         return held
 
@@ -242,6 +246,14 @@ class Store:
     async def sweep_staged(self, open_sessions: Collection[SessionId]) -> list[str]:
         """Delete what sessions that are not open have staged and nobody registered."""
         return await sweeping.sweep_staged(self._means, open_sessions)
+
+    async def _held(self, table: Table, row: Row) -> Row | None:
+        try:
+            return await self.get(table, row.token, row.key)
+        except (OverloadedError, ClosedError) as error:
+            raise StoreError(
+                f"The row is written, but what beats it is not known: {error}"
+            ) from error
 
     def _newest(
         self, table: Table, segments: list[Segment], token: Token, key: str, best: Row | None

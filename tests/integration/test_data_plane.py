@@ -13,7 +13,7 @@ import pytest
 from metadata.directory import NodeId
 from metadata.limits import ID_MAX
 from metadata.schema import Simple
-from metadata.tokens import Token
+from metadata.tokens import FULL, Token
 from services.http.data_messages import REPLICA_WRITE_PATH, ReplicaWrite, WriteAnswer
 from services.local.waiting import until
 from services.node.data.messaging import MESSAGE_TIMEOUT_S
@@ -100,6 +100,21 @@ async def test_a_write_that_reached_nobody_was_not_made(four):
     await four.stop(1)
     status, problem = await four.put("k", {"a_int": 1}, number=4)
     assert (status, problem["code"]) == (503, "unavailable_replicas")
+
+
+async def test_a_row_that_is_written_is_not_denied_because_an_old_segment_is_damaged(three):
+    """Whether something beats it is looked for in segments, after it is on disk."""
+    await three.put("k", {"a_int": 1}, timestamp=2000, query="?consistency=all")
+    store = three.nodes[1].plane.store
+    (segment,) = await store.flush(three.table(), (FULL,))
+    (three.settings(1).state_dir / "data" / segment.path).unlink()
+    for number in (2, 3):
+        await three.stop(number)
+
+    status, problem = await three.put("k", {"a_int": 2}, timestamp=1000)
+
+    assert (status, problem["code"]) == (503, "write_unknown")
+    assert "node 1: unusable_segment" in problem["detail"]
 
 
 async def test_a_read_brings_the_newest_version_to_a_quorum(three):

@@ -10,6 +10,7 @@ import pytest
 
 from metadata.sessions import SessionId
 from metadata.tokens import FULL, MINIMUM, Range, Token
+from store.failures import OverloadedError, StoreError
 from store.reading import SegmentReader
 from tests.store_model import TABLE, live, row, rows_at, scanned, staged, store_in
 
@@ -253,3 +254,20 @@ async def test_writers_flushes_compactions_and_sweeps_at_once_lose_nothing(tmp_p
         group.create_task(repeat(store.sweep))
     async with store_in(tmp_path) as store:
         assert await scanned(store) == [written[place] for place in sorted(written)]
+
+
+async def test_rows_that_are_written_are_never_said_not_to_be(tmp_path, monkeypatch):
+    """Asking what beats them may fail as if nothing had been taken in."""
+    async with disturbed(tmp_path, Meanwhile(None, None)) as store:
+        await two_segments(store, timestamp=9)
+
+        async def overloaded(*_given):
+            raise OverloadedError("Too much waits.")
+
+        with monkeypatch.context() as busy:
+            busy.setattr(store, "get", overloaded)
+            with pytest.raises(StoreError, match="The row is written") as caught:
+                await store.put(TABLE, rows_at(50))
+
+        assert not caught.value.retriable
+        assert await store.get(TABLE, Token(50), "key50") is not None

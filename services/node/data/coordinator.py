@@ -57,11 +57,15 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class _Write(msgspec.Struct):
-    """One row on its way. Its timestamp is given once, on arrival, not per attempt."""
+    """One row on its way. Its timestamp is given once, on arrival, not per attempt.
+
+    `may_be_written` is of all attempts: what one of them has left at a replica stays there.
+    """
 
     place: int
     put: Put
     timestamp: int
+    may_be_written: bool = False
 
     def row(self, view: View) -> Row:
         partitioner = view.metadata.cluster.partitioner
@@ -110,11 +114,12 @@ class Coordinator:
             await self._rounds.write(view, rows, tallies)
             behind = EMPTY
             for write, row, tally in zip(left, rows, tallies, strict=True):
+                write.may_be_written |= tally.may_be_written
                 found = self._outcome(view, write, row, tally)
                 if found is not None:
                     outcomes[write.place] = found
                 elif is_last:
-                    outcomes[write.place] = _short(tally, view.metadata.epoch)
+                    outcomes[write.place] = _short(write, tally, view.metadata.epoch)
                 behind = max(behind, tally.shortage.behind)
             left = [write for write in left if write.place not in outcomes]
             if not left:
@@ -181,7 +186,7 @@ class Coordinator:
             return Written(row, view.table, now.epoch)
         if tally.shortage.behind or view.replicas_in(now, row.token) != tally.replicas:
             return None
-        return _short(tally, now.epoch)
+        return _short(write, tally, now.epoch)
 
     async def _catch_up(self, epoch: Epoch) -> None:
         """Up to whoever said that this node is behind; not reaching it costs an attempt."""
@@ -235,9 +240,9 @@ def _made(
     return list(rows.values())
 
 
-def _short(tally: WriteTally, epoch: Epoch) -> Problem:
+def _short(write: _Write, tally: WriteTally, epoch: Epoch) -> Problem:
     told = tally.shortage.told()
-    if tally.may_be_written:
+    if write.may_be_written:
         return problem(
             Code.WRITE_UNKNOWN,
             f"Too few replicas acknowledged the write, and some may have it. {told}",

@@ -27,7 +27,7 @@ TRIES_MAX = 2
 SUSPECT_S = 5.0
 MESSAGE_PACK = "application/msgpack"
 
-_HARMLESS = {
+HARMLESS = {
     Code.NEEDS_REPAIR,
     Code.REPLICA_BEHIND,
     Code.UNAVAILABLE,
@@ -129,4 +129,4 @@ def _refused(answer: Answer) -> SilentError:
     except msgspec.MsgspecError:
         found = _Told()
     text = f"{found.code or answer.status}: {found.detail or 'it does not say why'}"
-    return SilentError(text, may_have_arrived=found.code not in _HARMLESS)
+    return SilentError(text, may_have_arrived=found.code not in HARMLESS)

@@ -15,7 +15,7 @@ from services.http.data_messages import (
     WriteAnswer,
 )
 from services.http.problems import ProblemError
-from services.node.data.messaging import MESSAGE_TIMEOUT_S, Messenger, SilentError
+from services.node.data.messaging import HARMLESS, MESSAGE_TIMEOUT_S, Messenger, SilentError
 from services.node.data.outbox import (
     MESSAGE_BYTES_MAX,
     Outbox,
@@ -205,5 +205,6 @@ def _count(node: NodeId, answer: WriteAnswer, tallies: Mapping[int, WriteTally])
 
 def _silent(error: ProblemError | TimeoutError) -> SilentError:
     if isinstance(error, ProblemError):
-        return SilentError(f"{error.problem.code}: {error}", may_have_arrived=False)
+        code = error.problem.code
+        return SilentError(f"{code}: {error}", may_have_arrived=code not in HARMLESS)
     return SilentError("its own disk did not answer in time", may_have_arrived=True)
