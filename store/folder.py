@@ -126,16 +126,19 @@ class Folder:
             raise named_os(error, full) from error
 
     def _found(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
+        try:
+            return self._listed(selector)
+        except OSError as error:
+            raise named_os(error, str(selector.base_dir)) from error
+
+    def _listed(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
         """Jobs make and remove folders meanwhile; one that came or went is looked at again."""
         for _ in range(LISTINGS_MAX - 1):
             try:
                 return list(self._filesystem.get_file_info(selector))
             except FileNotFoundError:
                 continue
-        try:
-            return list(self._filesystem.get_file_info(selector))
-        except OSError as error:
-            raise named_os(error, str(selector.base_dir)) from error
+        return list(self._filesystem.get_file_info(selector))
 
     def sync(self, path: str) -> None:
         """Have a file on disk that somebody wrote, also after a power cut.

@@ -465,6 +465,15 @@ def test_a_folder_lists_only_what_is_below(tmp_path):
     assert folder.files("a") == []
 
 
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path):
+    class Refusing:
+        def get_file_info(self, _selector):
+            raise OSError(errno.EIO, "a bad disk")
+
+    with pytest.raises(DiskFailedError, match=f"{tmp_path}/staged cannot be read"):
+        Folder(Refusing(), str(tmp_path)).files("staged")
+
+
 def test_folders_may_come_and_go_while_they_are_listed(tmp_path):
     """A cancelled job removes what it staged, and its last tasks make it again."""
     over = threading.Event()

@@ -8,10 +8,12 @@ from typing import Any
 from metadata.directory import NodeId
 from metadata.epoch import Epoch
 from metadata.replicas import Consistency
+from services.http.problems import Code, ProblemError
 from services.node.data.coordinator import Coordinator, Put
 from services.node.data.tables import TableName
 from services.node.data.timestamps import Timestamps
-from tests.builders import joined_cluster
+from tests.builders import commit, joined_cluster
+from transformations.schema import AlterTable
 
 TABLE = TableName("shop", "t1")
 
@@ -37,6 +39,18 @@ class Engine:
 
     async def catch_up(self, _epoch, _timeout_s):
         return True
+
+
+class Once:
+    """A node that may serve one attempt."""
+
+    def __init__(self):
+        self.checks = 0
+
+    def check(self):
+        self.checks += 1
+        if self.checks > 1:
+            raise ProblemError(Code.NEEDS_REPAIR, "set back")
 
 
 def acknowledge(tally):
@@ -82,3 +96,32 @@ async def test_a_write_that_no_attempt_brought_anywhere_was_not_made():
 
     assert found.code == "unavailable_replicas"
     assert "none has the write" in found.detail
+
+
+async def test_rows_keep_their_outcomes_when_the_node_stops_serving_between_attempts():
+    def first_two(one, two, three):
+        acknowledge(one)
+        one_has_it(two)
+        for node in (1, 2, 3):
+            three.shortage.refused(NodeId(node), "coordinator_behind", Epoch(99))
+
+    one, two, three = await written(first_two, keys=("1", "2", "3"), fitness=Once())
+
+    assert one.row.key == "1"
+    assert two.code == "write_unknown"
+    assert (three.code, three.detail) == ("needs_repair", "set back")
+
+
+async def test_a_row_that_fits_no_more_may_have_been_written():
+    engine = Engine()
+
+    def altered(tally):
+        one_has_it(tally)
+        engine.applied.metadata = commit(
+            engine.applied.metadata, AlterTable(keyspace="shop", name="t1", drop=("text",))
+        )
+
+    (found,) = await written(altered, lambda: None, engine=engine)
+
+    assert found.code == "write_unknown"
+    assert "text" in found.detail

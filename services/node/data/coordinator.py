@@ -107,20 +107,15 @@ class Coordinator:
         await self._heard_of(name)
         for attempt in range(ATTEMPTS_MAX):
             is_last = attempt == ATTEMPTS_MAX - 1 or self._clock() > deadline_s
-            view = self._view(name)
-            rows = _made(view, left, outcomes)
-            left = [write for write in left if write.place not in outcomes]
-            tallies = [WriteTally(view.replicas(row.token), consistency) for row in rows]
-            await self._rounds.write(view, rows, tallies)
             behind = EMPTY
-            for write, row, tally in zip(left, rows, tallies, strict=True):
-                write.may_be_written |= tally.may_be_written
-                found = self._outcome(view, write, row, tally)
-                if found is not None:
-                    outcomes[write.place] = found
-                elif is_last:
-                    outcomes[write.place] = _short(write, tally, view.metadata.epoch)
-                behind = max(behind, tally.shortage.behind)
+            try:
+                behind = await self._attempt(name, left, outcomes, consistency, is_last=is_last)
+            except ProblemError as error:
+                if attempt == 0:
+                    raise
+                # Some rows may be acknowledged by now: each has an outcome of its own.
+                for write in left:
+                    outcomes.setdefault(write.place, _unfinished(write, error.problem))
             left = [write for write in left if write.place not in outcomes]
             if not left:
                 break
@@ -152,6 +147,35 @@ class Coordinator:
             f"Not enough replicas answered for {consistency}. {tally.shortage.told()}",
             epoch=view.metadata.epoch,
         )
+
+    async def _attempt(
+        self,
+        name: TableName,
+        writes: Sequence[_Write],
+        outcomes: dict[int, Written | Problem],
+        consistency: Consistency,
+        *,
+        is_last: bool,
+    ) -> Epoch:
+        """Send the rows once; those that are to be sent again have no outcome.
+
+        The answer is the epoch of whoever knows of newer owners. Nothing is sent if this raises.
+        """
+        view = self._view(name)
+        rows = _made(view, writes, outcomes)
+        left = [write for write in writes if write.place not in outcomes]
+        tallies = [WriteTally(view.replicas(row.token), consistency) for row in rows]
+        await self._rounds.write(view, rows, tallies)
+        behind = EMPTY
+        for write, row, tally in zip(left, rows, tallies, strict=True):
+            write.may_be_written |= tally.may_be_written
+            found = self._outcome(view, write, row, tally)
+            if found is not None:
+                outcomes[write.place] = found
+            elif is_last:
+                outcomes[write.place] = _short(write, tally, view.metadata.epoch)
+            behind = max(behind, tally.shortage.behind)
+        return behind
 
     async def _heard_of(self, name: TableName) -> None:
         """A table that was made a moment ago may be with the next entries: a short wait for it.
@@ -226,7 +250,8 @@ def _made(
             row = write.row(view)
         except InvalidRowError as error:
             found = as_problem(error).problem
-            outcomes[write.place] = msgspec.structs.replace(found, epoch=view.metadata.epoch)
+            found = msgspec.structs.replace(found, epoch=view.metadata.epoch)
+            outcomes[write.place] = _unfinished(write, found)
             continue
         if row.key in rows:
             outcomes[write.place] = problem(
@@ -253,6 +278,17 @@ def _short(write: _Write, tally: WriteTally, epoch: Epoch) -> Problem:
         Code.UNAVAILABLE_REPLICAS,
         f"Too few replicas can be reached, and none has the write. {told}",
         epoch=epoch,
+    )
+
+
+def _unfinished(write: _Write, found: Problem) -> Problem:
+    """Of a row that cannot be sent again: why, unless somebody may have it already."""
+    if not write.may_be_written:
+        return found
+    return problem(
+        Code.WRITE_UNKNOWN,
+        f"Some replicas may have the write, which could not be sent again: {found.detail}",
+        epoch=found.epoch,
     )
 
 
