@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from metadata.schema import Table, TableId
 from metadata.tokens import FULL, MAXIMUM, MINIMUM, Range, Token
 from store import hot, manifest, segments
+from store.failures import SegmentError
 from store.hot import Version
 from store.manifest import Segment
 from store.means import Guard, Means, kept_if_published
@@ -85,7 +86,7 @@ async def compact(
         merge = Merge(means.reader, table, inputs, droppable(inputs, others))
         path = means.new_path(table.id)
         for segment in inputs:
-            await asyncio.to_thread(means.reader.verify, table, segment)
+            await _verified(means, table, segment)
         output = await asyncio.to_thread(segments.write, means.folder, path, table, merge.batches())
     await means.reached("compaction-written")
     if output is not None:
@@ -96,6 +97,26 @@ async def compact(
     if done is None and output is not None:
         await asyncio.to_thread(means.folder.delete, path)
     return done
+
+
+async def _verified(means: Means, table: Table, segment: Segment) -> None:
+    try:
+        await asyncio.to_thread(means.reader.verify, table, segment)
+    except SegmentError:
+        means.damaged[segment.path] = (table, segment)
+        raise
+
+
+async def recheck(means: Means) -> None:
+    """Take back in what was damaged and is whole again, and forget what is gone."""
+    for path, (table, segment) in list(means.damaged.items()):
+        alive = await means.database.read(lambda c, id_=table.id: manifest.live(c, id_))  # type: ignore[misc] # bound now
+        if path in {item.path for item in alive}:
+            try:
+                await asyncio.to_thread(means.reader.verify, table, segment)
+            except SegmentError:
+                continue
+        del means.damaged[path]
 
 
 class Merge:

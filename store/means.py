@@ -11,10 +11,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from metadata.schema import TableId
+from metadata.schema import Table, TableId
 from store.database import Database
 from store.failures import DiskFailedError
 from store.folder import Folder
+from store.manifest import Segment
 from store.reading import SegmentReader
 
 Guard: TypeAlias = Callable[[sqlite3.Connection], None]
@@ -77,6 +78,8 @@ class Means(msgspec.Struct, kw_only=True, eq=False):
         default_factory=lambda: defaultdict(asyncio.Lock)
     )
     """Held by whatever takes hot rows away, so that none is taken for flushed that is not."""
+    damaged: dict[str, tuple[Table, Segment]] = msgspec.field(default_factory=dict)
+    """By path, what a compaction could not read: the next one leaves it out."""
 
     def new_path(self, table: TableId) -> str:
         return f"{SEGMENTS}/{table}/{self.new_name()}.parquet"

@@ -143,7 +143,8 @@ class SegmentReader:
         return footer
 
     def _check_size(self, table: Table, segment: Segment) -> None:
-        found = self._folder.size_bytes(segment.path)
+        with _named(table, segment):
+            found = self._folder.size_bytes(segment.path)
         if found is None:
             raise _missing(table, segment)
         if found != segment.size_bytes:

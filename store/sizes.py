@@ -11,6 +11,7 @@ import msgspec
 from metadata.schema import Table
 from metadata.tokens import Range
 from store import hot, manifest
+from store.failures import SegmentError
 from store.manifest import Segment
 from store.means import Means
 from store.ranges import Span, common, spans_of
@@ -48,7 +49,11 @@ async def estimated(means: Means, table: Table, ranges: Sequence[Range]) -> Size
 def _rows_in(reader: SegmentReader, table: Table, segment: Segment, spans: Sequence[Span]) -> float:
     """Tokens are hashes, so within a row group they lie about evenly."""
     seen = common(spans, segment.spans)
-    groups = reader.groups(table, segment, seen)
+    try:
+        groups = reader.groups(table, segment, seen)
+    except SegmentError:
+        # A guess will do, and who asks for sizes cannot mend the file.
+        return segment.rows * _share(Span(segment.first, segment.last), seen)
     return sum(group.rows * _share(group.span, seen) for group in groups)
 
 

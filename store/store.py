@@ -122,10 +122,23 @@ class Store:
         return await self._means.database.read(lambda c: manifest.overlapping(c, table, listed))
 
     async def compact(self, table: Table, guard: Guard = allow) -> Compacted | None:
-        """Merge some segments of about the same size, if there are enough of them."""
+        """Merge some segments of about the same size, if there are enough of them.
+
+        One that cannot be read is told of once; from then on it is left out, until `recheck`.
+        """
         found = await self._means.database.read(lambda c: manifest.unpinned(c, table.id))
-        inputs = compaction.chosen(found)
+        whole = [segment for segment in found if segment.path not in self._means.damaged]
+        inputs = compaction.chosen(whole)
         return await compaction.compact(self._means, table, inputs, guard) if inputs else None
+
+    @property
+    def damaged(self) -> int:
+        """How many segments compaction leaves out because they cannot be read."""
+        return len(self._means.damaged)
+
+    async def recheck(self) -> None:
+        """Look again at what was damaged; takes as long as reading it."""
+        await compaction.recheck(self._means)
 
     async def compact_all(self, table: Table, guard: Guard = allow) -> Compacted | None:
         """Merge everything that one compaction takes, so that tombstones and cleaned rows go."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -14,8 +14,11 @@ from services.node.engine import NodeEngine
 
 
 class NodeMetrics:
-    def __init__(self) -> None:
+    """`damaged_segments` counts files of the node's tables that cannot be read."""
+
+    def __init__(self, damaged_segments: Callable[[], int]) -> None:
         self.http = HttpCounts()
+        self.damaged_segments = damaged_segments
         self.jumps = 0
         self.listener_failures = 0
 
@@ -67,5 +70,10 @@ class _Collected:
             ("watermark_epoch", "The highest epoch applied.", engine.applied.metadata.epoch),
             ("lag_epochs", "Epochs that the log is ahead.", engine.lag),
             ("followers", "Requests that wait for entries.", self._followers),
+            (
+                "damaged_segments",
+                "Segments that cannot be read and are left out of compactions.",
+                self._metrics.damaged_segments(),
+            ),
         ):
             yield GaugeMetricFamily(f"ringlog_{name}", text, value=value)

@@ -114,11 +114,11 @@ async def _assembled(
     applied = await journal.restored(report_damage)
     if applied.metadata.epoch > EMPTY:
         check_own(identity, cluster=applied.metadata.cluster.id, name=settings.name)
-    metrics, marks = NodeMetrics(), Marks()
+    store = planes.store_in(database, settings.state_dir)
+    metrics, marks = NodeMetrics(lambda: store.damaged), Marks()
     notices = NodeNotices(metrics)
     listeners = Listeners(notices.listener_failed)
     published = Published(applied)
-    store = planes.store_in(database, settings.state_dir)
     keeping = CleanJournal(journal, store, identity.host_id, lambda: published.applied)
     clock = asyncio.get_running_loop().time
     peers = Peers(links.peers, lambda: neighbours(published.applied.metadata, engine.node), clock)

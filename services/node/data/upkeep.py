@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 
 import structlog
@@ -93,29 +93,32 @@ class Upkeep:
             try:
                 if clock() - forgotten_s >= FORGET_EVERY_S:
                     forgotten_s, self._is_stale = clock(), True
-                await self.turn()
+                is_well = await self.turn()
                 if clock() - counted_s >= COUNT_EVERY_S:
                     counted_s = clock()
                     self.figures = await self._counted()
-            except (StoreError, ProblemError) as error:
-                # A disk that is full may have room again; it is tried again in any case.
+            except StoreError as error:
                 logger.warning("upkeep_failed", error=str(error))
+                is_well = False
+            if not is_well:
+                # A disk that is full may have room again; it is tried again in any case.
                 self._is_stale = True
                 await asyncio.sleep(UPKEEP_EVERY_S)
             await self._rest()
 
-    async def turn(self) -> None:
-        """Everything that is due, once."""
-        metadata = self._engine.applied.metadata
+    async def turn(self) -> bool:
+        """Everything that is due, once; what fails is told, and holds up nothing else."""
+        metadata, is_well = self._engine.applied.metadata, True
         if self._is_stale:
             self._is_stale = False
-            await self._forget(metadata)
+            is_well &= await _tried(self._forget(metadata))
+            is_well &= await _tried(self._store.recheck())
         for held in await self._database.read(tables_held):
             table = metadata.schema.tables.get(held)
             if table is not None:
-                await self._flush_large(table)
-                await self._compact(table)
-        await self._store.sweep()
+                is_well &= await _tried(self._flush_large(table), table=held)
+                is_well &= await _tried(self._compact(table), table=held)
+        return await _tried(self._store.sweep()) and is_well
 
     async def _flush_large(self, table: Table) -> None:
         hot = self._hot.get(table.id, Hot())
@@ -174,6 +177,16 @@ class Upkeep:
             size = await self._store.estimate(table, (FULL,))
             found[f"{table.keyspace}.{table.name}"] = {"rows": size.rows, "bytes": size.size_bytes}
         return found
+
+
+async def _tried(work: Awaitable[object], **about: int) -> bool:
+    """Whether it was done; if not, the log says why."""
+    try:
+        await work
+    except (StoreError, ProblemError) as error:
+        logger.warning("upkeep_failed", error=str(error), **about)
+        return False
+    return True
 
 
 def _check_gone(table: TableId, metadata: ClusterMetadata) -> None:
