@@ -6,9 +6,13 @@ import asyncio
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+import pyarrow as pa
+
 from metadata.schema import Table, TableId
 from metadata.tokens import Range
 from store import hot, manifest, segments
+from store.failures import InvalidRowError
 from store.manifest import Segment
 from store.means import Guard, Means, kept_if_published
 from store.merging import table_of
@@ -20,6 +24,15 @@ FLUSHED_BYTES_MAX = 64 * 1024 * 1024
 PAGE_ROWS_MAX = 4096
 FORGOTTEN_ROWS_MAX = 2048
 """So many rows at once, so that writes do not wait long behind it."""
+
+_UNFIT = (
+    msgspec.MsgspecError,
+    pa.ArrowException,
+    UnicodeDecodeError,
+    RecursionError,
+    OverflowError,
+)
+"""What a row that should never have been taken in does to a flush."""
 
 
 async def flush(means: Means, table: Table, ranges: Iterable[Range], guard: Guard) -> list[Segment]:
@@ -73,7 +86,12 @@ async def _chunk(
 
 def _written(means: Means, table: Table, rows: list[Row]) -> Segment:
     pages = (table_of(table, page) for page in _pages(rows, segments.GROUP_ROWS_MAX))
-    written = segments.write(means.folder, means.new_path(table.id), table, pages)
+    try:
+        written = segments.write(means.folder, means.new_path(table.id), table, pages)
+    except _UNFIT as error:
+        raise InvalidRowError(
+            f"Rows of table {table.name} cannot be written to a segment: {error}."
+        ) from error
     assert written is not None
     return written
 

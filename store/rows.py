@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from metadata.limits import ID_MAX
 from metadata.partitioners import Partitioner
-from metadata.schema import Table, TableId
+from metadata.schema import Column, Table, TableId
 from metadata.tokens import BoundedToken, Token
 from store.failures import InvalidRowError
 from store.keys import KEY_BYTES_MAX, Key, key_of, key_types
@@ -112,16 +112,23 @@ def check(table: Table, row: Row) -> None:
         return
     try:
         found = contents(row.content)
-    except msgspec.DecodeError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRowError(f"The row cannot be read: {error}.") from error
     for column in table.columns:
-        try:
-            if column.name in found:
-                typed(column.type, found[column.name])
-        except (ValueError, OverflowError) as error:
-            raise InvalidRowError(
-                f"Column {column.name} is not valid: {error}.", column.name
-            ) from error
+        if column.name in found:
+            _check_stored(column, found[column.name])
+
+
+def _check_stored(column: Column, value: Value) -> None:
+    """As it is in a row; JSON has other forms of some."""
+    try:
+        if type(typed(column.type, value)) is type(value):
+            return
+    except (ValueError, OverflowError) as error:
+        raise InvalidRowError(
+            f"Column {column.name} is not valid: {error}.", column.name
+        ) from error
+    raise InvalidRowError(f"Column {column.name} is not stored as a {column.type}.", column.name)
 
 
 def encoded(values: Mapping[str, Value]) -> bytes:

@@ -264,6 +264,9 @@ def test_a_column_never_hides_one_of_ours():
         (b"\xc1", "cannot be read"),
         (encoded({"amount": "many"}), "Column amount"),
         (msgspec.msgpack.encode({"amount": 2**63}), "Column amount"),
+        (encoded({"at": "2026-01-01"}), "Column at is not stored as a timestamp"),
+        (b"\x81\xa1\xff\x01", "cannot be read"),
+        (b"\x81\xa1a" + b"\x91" * 100_000, "cannot be read"),
     ],
 )
 def test_a_row_from_elsewhere_is_checked(content, sentence):

@@ -25,7 +25,7 @@ from services.http.problems import Code, ProblemError
 from services.node.data.failures import told
 from services.node.data.fitness import Fitness
 from services.node.engine import NodeEngine
-from store.rows import Row
+from store.rows import Row, check
 from store.store import Store
 
 CATCH_UP_TIMEOUT_S = 1.0
@@ -128,6 +128,9 @@ class Replica:
     async def _put(self, found: Admitted, rows: Sequence[Row]) -> list[Row | None]:
         assert found.table is not None
         with told():
+            # A row that could not be written to a segment would be in the way of all others.
+            for row in rows:
+                check(found.table, row)
             held = await self._store.put(found.table, rows)
         self._count_written(found.table, rows)
         return held
