@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import aiohttp
 import msgspec
 
 ANSWER_BYTES_MAX = 1 << 30
+TIMEOUT_MIN_S = 0.001
+"""To aiohttp no time at all is all the time there is."""
 CONNECT_TIMEOUT_S = 5.0
 CONNECTIONS_MAX = 1_000
 
@@ -38,24 +41,46 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     retry_after_s: float | None
     date: str | None = None
+    media_type: str = ""
 
 
 class LostError(Exception):
-    """No answer came. `may_have_arrived` is false only where not even a connection was made."""
+    """No answer came. `may_have_arrived` is false only where nothing at all was sent."""
 
     def __init__(self, message: str, *, may_have_arrived: bool) -> None:
         super().__init__(message)
         self.may_have_arrived = may_have_arrived
 
 
+class _Way:
+    """How far a request came. What is not known to have stayed here was sent."""
+
+    was_sent = True
+
+
+async def _begin(_session: object, context: SimpleNamespace, _request: object) -> None:
+    context.trace_request_ctx.was_sent = False
+
+
+async def _send(_session: object, context: SimpleNamespace, _headers: object) -> None:
+    """Called just before the first byte goes out."""
+    context.trace_request_ctx.was_sent = True
+
+
 def new_session(token: str | None, cluster: str | None) -> aiohttp.ClientSession:
+    """A session that tells `ask` whether a request was sent at all."""
     headers = {}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
     if cluster is not None:
         headers["Ringlog-Cluster"] = cluster
+    noting = aiohttp.TraceConfig()
+    noting.on_request_start.append(_begin)
+    noting.on_request_headers_sent.append(_send)
     return aiohttp.ClientSession(
-        headers=headers, connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
+        headers=headers,
+        connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX),
+        trace_configs=[noting],
     )
 
 
@@ -63,6 +88,8 @@ async def ask(
     session: aiohttp.ClientSession, url: str, request: Request, *, timeout_s: float
 ) -> Answer:
     """One try. Whatever goes wrong on the way is a `LostError`."""
+    timeout_s = max(timeout_s, TIMEOUT_MIN_S)
+    way = _Way()
     timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(timeout_s, CONNECT_TIMEOUT_S))
     try:
         async with session.request(
@@ -73,12 +100,14 @@ async def ask(
             headers=request.headers,
             timeout=timeout,
             allow_redirects=False,
+            trace_request_ctx=way,
         ) as response:
             return Answer(
                 status=response.status,
                 body=await _bounded(response),
                 retry_after_s=_seconds(response.headers.get("Retry-After")),
                 date=response.headers.get("Date"),
+                media_type=response.content_type,
             )
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         raise LostError(f"{url} takes no connection", may_have_arrived=False) from error
@@ -86,6 +115,8 @@ async def ask(
         # A name that no resolver takes is noticed late and by another exception.
         raise LostError(f"{url} is no address", may_have_arrived=False) from error
     except TimeoutError as error:
+        if not way.was_sent:
+            raise LostError(f"{url} takes no connection", may_have_arrived=False) from error
         raise LostError(f"{url} gave no answer in time", may_have_arrived=True) from error
     except aiohttp.ClientError as error:
         raise LostError(f"{url} broke off: {error}", may_have_arrived=True) from error
