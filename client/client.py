@@ -76,7 +76,7 @@ class Client:
         await self._connection.close()
 
     def learn(self, urls: Sequence[str]) -> None:
-        """More addresses of the same cluster."""
+        """All other addresses of the same cluster; those given at first are kept."""
         self._connection.learn(urls)
 
     def send_as(self, node: int) -> None:

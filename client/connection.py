@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from client.answers import Problem
 from client.errors import (
     AnswerError,
     DivergedError,
@@ -40,6 +41,9 @@ _CODES = {
 class Connection:
     """Asks the address that answered last, and the others when it does not.
 
+    Addresses outlive what they were given to, so whoever speaks of another cluster, or not like
+    a CMS at all, is believed only where all say so.
+
     Nothing but what says of itself that it is not decided is sent again; whoever sends a commit
     names its entry ids, so that giving up says whether it may have been made.
     """
@@ -52,11 +56,11 @@ class Connection:
         cluster: str | None,
         patience: Patience,
     ) -> None:
-        self.urls = tuple(map(_checked, urls))
+        self.urls = self._seeds = tuple(map(_checked, urls))
         assert self.urls, "a client needs an address"
         self._patience = patience
         self._session = new_session(token, cluster)
-        self._preferred = 0
+        self._preferred = self.urls[0]
         self._was_connected = False
         self._random = random.Random()  # noqa: S311 spreads load, guards nothing
 
@@ -64,9 +68,12 @@ class Connection:
         await self._session.close()
 
     def learn(self, urls: Sequence[str]) -> None:
-        """More addresses of the same cluster; those given at first are kept."""
-        found = dict.fromkeys((*self.urls, *map(_checked, urls)))
-        self.urls = tuple(found)[:ADDRESSES_MAX]
+        """All other addresses of the same cluster, in place of those that were learnt before.
+
+        Those given at first are kept.
+        """
+        found = dict.fromkeys((*self._seeds, *map(_checked, urls)))
+        self.urls = tuple(found)[: max(ADDRESSES_MAX, len(self._seeds))]
 
     def send_as(self, node: int) -> None:
         """Name this node as the sender of all that follows.
@@ -83,23 +90,22 @@ class Connection:
         `wait_s` is how long the request itself asks a CMS to hold it.
         """
         clock = asyncio.get_running_loop().time
-        patience = self._patience
-        if wait_s:
-            patience = msgspec.structs.replace(
-                patience,
-                attempt_timeout_s=patience.attempt_timeout_s + wait_s,
-                deadline_s=patience.deadline_s + wait_s,
-            )
+        urls = self.urls
+        patience = self._patience.among(len(urls), wait_s=wait_s)
         if self._was_connected or commits:
             patience = patience.for_what_is_there
-        attempts = Attempts(patience, len(self.urls), first=self._preferred, now_s=clock())
+        first = urls.index(self._preferred) if self._preferred in urls else 0
+        attempts = Attempts(patience, len(urls), first=first, now_s=clock())
+        strangers: set[str] = set()
         while True:
-            address = attempts.address
-            tried = await self._attempt(request, address, attempts.timeout_s(clock()))
-            answer = tried.answer
+            url = urls[attempts.address]
+            tried = await self._attempt(request, url, attempts.timeout_s(clock()))
             self._was_connected |= tried.was_connected
-            if answer is not None and tried.is_decided:
-                self._preferred = address
+            strangers = strangers | {url} if tried.is_strange else strangers - {url}
+            answer = tried.answer
+            if answer is not None and (tried.is_decided or len(strangers) == len(urls)):
+                if tried.is_decided:
+                    self._preferred = url
                 return answer
             pause = attempts.failed(
                 clock(),
@@ -108,6 +114,7 @@ class Connection:
                 was_connected=tried.was_connected,
                 retry_after_s=None if answer is None else answer.retry_after_s,
             )
+            self._preferred = urls[attempts.address]
             if pause is None:
                 raise _given_up(tried.complaint, commits if attempts.may_have_arrived else ())
             await asyncio.sleep(pause)
@@ -127,25 +134,13 @@ class Connection:
             return False
         return answer.status == OK
 
-    async def _attempt(self, request: Request, address: int, timeout_s: float) -> _Tried:
-        url = self.urls[address]
+    async def _attempt(self, request: Request, url: str, timeout_s: float) -> _Tried:
         try:
             answer = await ask(self._session, url, request, timeout_s=timeout_s)
         except LostError as error:
             arrived = error.may_have_arrived
             return _Tried(complaint=str(error), may_have_arrived=arrived, was_connected=arrived)
-        if answer.status not in UNDECIDED:
-            return _Tried(answer=answer, is_decided=True)
-        problem = problem_in(answer.body, answer.status)
-        complaint = f"{url} says {problem.detail or problem.title or answer.status}"
-        return _Tried(
-            answer=answer,
-            complaint=complaint.rstrip("."),
-            # 429 is answered before anything is done; 503 says when it may have been.
-            may_have_arrived=problem.code == "unknown",
-            # No other address and no later time helps, only an operator.
-            is_decided=problem.code == "diverged_log",
-        )
+        return _judged(url, answer)
 
 
 class _Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +151,45 @@ class _Tried(msgspec.Struct, frozen=True, kw_only=True):
     may_have_arrived: bool = False
     was_connected: bool = True
     is_decided: bool = False
+    is_strange: bool = False
+
+
+def _judged(url: str, answer: Answer) -> _Tried:
+    if answer.status == OK:
+        # Whatever a CMS is asked for it says in JSON or Avro.
+        is_strange, said = answer.media_type.startswith("text/"), answer.media_type
+    else:
+        problem = problem_in(answer.body, answer.status)
+        is_strange = _is_strange(problem)
+        said = problem.detail or problem.title or str(answer.status)
+        if answer.status in UNDECIDED:
+            return _Tried(
+                answer=answer,
+                complaint=f"{url} says {said}".rstrip("."),
+                # 429 is answered before anything is done; 503 says when it may have been.
+                may_have_arrived=problem.code == "unknown",
+                # No other address and no later time helps, only an operator.
+                is_decided=problem.code == "diverged_log",
+            )
+    if not is_strange:
+        return _Tried(answer=answer, is_decided=True)
+    return _Tried(
+        answer=answer,
+        complaint=f"{url} is no CMS of this cluster, it says {said}".rstrip("."),
+        # Somebody in between may have sent it on before it failed.
+        may_have_arrived=answer.status >= SERVER_FAILED,
+        was_connected=False,
+        is_strange=True,
+    )
+
+
+def _is_strange(problem: Problem) -> bool:
+    """Whether another cluster says so, or nobody of any.
+
+    A refused transformation may be of another cluster too: that is for this one to say, and the
+    answer has the epoch at which it holds.
+    """
+    return not problem.code or (problem.code == "wrong_cluster" and problem.epoch is None)
 
 
 def failure(answer: Answer) -> RequestError | AnswerError:

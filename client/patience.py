@@ -37,6 +37,20 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
         asked = min(retry_after_s or 0.0, self.retry_after_max_s)
         return (pause + asked) - pause * (1.0 - chance) / 2.0
 
+    def among(self, addresses: int, *, wait_s: float = 0.0) -> Patience:
+        """Of a question that any of several addresses may answer, and may hold for `wait_s`.
+
+        Where there are others, one that hangs takes no more than half the time.
+        """
+        is_alone = addresses == 1
+        share_s = self.deadline_s if is_alone else self.deadline_s / 2
+        return msgspec.structs.replace(
+            self,
+            attempt_timeout_s=min(self.attempt_timeout_s, share_s) + wait_s,
+            # Whoever is asked next may hold the question just as long.
+            deadline_s=self.deadline_s + wait_s * (1 if is_alone else 2),
+        )
+
     @property
     def for_what_is_there(self) -> Patience:
         """Of a cluster that is known to be."""

@@ -27,7 +27,7 @@ class Links(msgspec.Struct, frozen=True):
     peers: aiohttp.ClientSession
 
     def learn(self, urls: list[str]) -> None:
-        """More addresses of the CMS."""
+        """All addresses of the CMS; the seeds are kept."""
         self.log.learn(urls)
         self.client.learn(urls)
 
