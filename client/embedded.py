@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from client.following import Following, Log, NoNeighbours, Roads
 from client.publication import Journal, Publication
@@ -34,13 +36,14 @@ def embedded(
     published, listeners = Published(restored), Listeners(report)
     if restored.metadata.epoch > EMPTY:
         listeners.publish(restored.metadata)
+    doubts = _Doubts()
     following = Following(
         Follower(restored, cluster=cluster, apply=apply if replay is None else replay.apply),
         Roads(log, NoNeighbours(), is_fanned_out=False),
         Publication(published, listeners, journal),
-        _Silent(),
+        doubts,
     )
-    return EmbeddedFollower(following, published, listeners)
+    return EmbeddedFollower(following, published, listeners, doubted=doubts.came)
 
 
 class EmbeddedFollower:
@@ -48,10 +51,18 @@ class EmbeddedFollower:
     late. Everything happens in the event loop that it was made in.
     """
 
-    def __init__(self, following: Following, published: Published, listeners: Listeners) -> None:
+    def __init__(
+        self,
+        following: Following,
+        published: Published,
+        listeners: Listeners,
+        *,
+        doubted: asyncio.Event,
+    ) -> None:
         self._following = following
         self._published = published
         self._listeners = listeners
+        self._doubted = doubted
         self._over = asyncio.Event()
 
     @property
@@ -87,34 +98,57 @@ class EmbeddedFollower:
 
         A follower that has stopped says no at once: `standing` says why.
         """
-        waiting = asyncio.ensure_future(self._published.wait_beyond(Epoch(epoch - 1), timeout_s))
-        over: asyncio.Future[bool] = asyncio.ensure_future(self._over.wait())
-        both = {waiting, over}
-        try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in both:
-                task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
+        await _first_of(self._published.wait_beyond(Epoch(epoch - 1), timeout_s), self._over.wait())
         return self.metadata.epoch >= epoch
 
     async def in_touch(self) -> None:
         """Wait until the log has answered."""
         await self._following.in_touch.wait()
 
+    async def touched(self, *, timeout_s: float) -> bool:
+        """Whether the log has answered, now or within the time given.
+
+        A follower that has stopped, or that the log contradicts, says no at once: `standing` says
+        why.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await _first_of(self.in_touch(), self._doubted.wait(), self._over.wait())
+        return self._following.in_touch.is_set()
+
     async def run(self) -> None:
         """Until cancelled, or until nothing may be applied any more: `standing` says why."""
         try:
             await self._following.run()
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            self._following.stop(f"following broke off with {said}; nothing is applied any more")
+            raise
         finally:
             self._over.set()
 
 
-class _Silent:
-    """The program asks for `standing` when it wants to know."""
+async def _first_of(*awaited: Coroutine[Any, Any, object]) -> None:
+    tasks = [asyncio.ensure_future(item) for item in awaited]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Doubts:
+    """The program asks for `standing` when it wants to know; whoever waits is told of the worst."""
+
+    def __init__(self) -> None:
+        self.came = asyncio.Event()
 
     def stands(self, standing: Standing) -> None:
-        del standing
+        if standing.is_trusted:
+            self.came.clear()
+        else:
+            self.came.set()
 
     def jumped(self, before: Epoch, to: Epoch) -> None:
         del before, to

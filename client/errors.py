@@ -7,7 +7,8 @@ ClientError
 │   ├── DivergedError           the log there is not the log that was read here
 │   └── TrimmedError            the entries asked for are no longer kept
 ├── AnswerError                 an answer that makes no sense
-└── CorruptEntryError           entries that are not what their hashes vouch for
+├── CorruptEntryError           entries that are not what their hashes vouch for
+└── NotFollowingError           a follower did not come to follow the log
 
 A refusal of a transformation is none of these: it is a value.
 """
@@ -55,4 +56,8 @@ class AnswerError(ClientError):
 
 
 class CorruptEntryError(ClientError):
+    pass
+
+
+class NotFollowingError(ClientError):
     pass

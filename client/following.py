@@ -127,6 +127,10 @@ class Following:
             else:
                 await self._catch_up()
 
+    def stop(self, detail: str) -> None:
+        """Say that nothing will be applied any more, though the log may go on."""
+        self._stand(State.STOPPED, detail)
+
     async def _went_on(self) -> bool:
         """Whether there was something next in line; then it is published."""
         steps = self.follower.advance()

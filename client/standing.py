@@ -16,7 +16,7 @@ class State(StrEnum):
     DIVERGED = "diverged"
     """The log holds another history than this follower has applied."""
     STOPPED = "stopped"
-    """An entry of the log could not be applied; nothing will be any more."""
+    """An entry of the log could not be applied or kept; nothing will be any more."""
 
 
 TRUSTED = frozenset({State.STARTING, State.FOLLOWING, State.AWAY})

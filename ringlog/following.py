@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
 from client.connection import Connection
 from client.embedded import EmbeddedFollower, embedded
+from client.errors import NotFollowingError
 from client.pages import CmsLog
 from client.patience import Patience
 from client.publication import Journal, NoJournal
@@ -66,11 +68,20 @@ async def following(
             replay=replay,
         )
         task = asyncio.create_task(follower.run())
-        stack.push_async_callback(_ended, task)
+        stack.push_async_exit(partial(_ended, task))
         if restored.metadata.epoch == EMPTY:
-            async with asyncio.timeout(CONTACT_TIMEOUT_S):
-                await follower.in_touch()
+            await _contact(follower)
         yield follower
+
+
+async def _contact(follower: EmbeddedFollower) -> None:
+    if await follower.touched(timeout_s=CONTACT_TIMEOUT_S):
+        return
+    standing = follower.standing
+    if standing.is_trusted:
+        within = f"The log did not answer to the end within {CONTACT_TIMEOUT_S:.0f} s"
+        raise NotFollowingError(f"{within}: {standing.detail or standing.state.value}")
+    raise NotFollowingError(f"The log cannot be followed: {standing.detail}")
 
 
 async def _copy(stack: AsyncExitStack, directory: Path | None) -> tuple[Journal, Applied]:
@@ -93,10 +104,17 @@ async def _asked(urls: Sequence[str], token: str | None, patience: Patience) -> 
     return ClusterId(found.id)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _ended(
+    task: asyncio.Task[None],
+    _kind: type[BaseException] | None,
+    error: BaseException | None,
+    _trace: TracebackType | None,
+) -> None:
+    """What ended the follower is raised, unless the block already says what is wrong."""
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    (broken,) = await asyncio.gather(task, return_exceptions=True)
+    if error is None and isinstance(broken, Exception):
+        raise broken
 
 
 def _damaged(epoch: Epoch, fault: str) -> None:

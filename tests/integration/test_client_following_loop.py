@@ -326,6 +326,38 @@ async def test_nobody_waits_for_a_follower_that_has_stopped():
     assert "not another" in follower.standing.detail
 
 
+async def test_a_follower_that_cannot_keep_what_it_applies_says_so():
+    follower = embedded(
+        MemoryLog(9), cluster=CLUSTER, restored=NOTHING_APPLIED, journal=FullDisk(), report=print
+    )
+    async with asyncio.timeout(TIMEOUT_S):
+        touched, ended = await asyncio.gather(
+            follower.touched(timeout_s=3600.0), follower.run(), return_exceptions=True
+        )
+
+    assert touched is False
+    assert isinstance(ended, OSError)
+    assert follower.standing.state is State.STOPPED
+    assert not follower.standing.is_trusted
+    assert "no space left" in follower.standing.detail
+
+
+async def test_a_follower_that_the_log_contradicts_is_not_waited_for():
+    log = MemoryLog(9)
+    log.answers = [DIVERGED]
+    follower = embedded(
+        log, cluster=CLUSTER, restored=NOTHING_APPLIED, journal=NoJournal(), report=print
+    )
+    task = asyncio.create_task(follower.run())
+    async with asyncio.timeout(TIMEOUT_S):
+        assert not await follower.touched(timeout_s=3600.0)
+        assert "another history" in follower.standing.detail
+        # The log may come back to its senses.
+        await follower.in_touch()
+        assert await follower.touched(timeout_s=3600.0)
+    task.cancel()
+
+
 async def test_a_gap_is_closed_by_a_peer_and_the_log_is_left_alone():
     log = MemoryLog(8)
     peer = Peer(Page(Epoch(8), None, ENTRIES[2:8]))
