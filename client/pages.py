@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -52,16 +53,19 @@ def page_request(
 
 
 def page_in(body: bytes, applied: Applied) -> Page:
-    """An answer to `page_request`, every hash of it verified."""
+    """An answer to `page_request`, every hash of it verified, and no more than was asked for.
+
+    Whoever answers can chain any number of false entries to the hash that the question names.
+    """
     notes = notes_in(body)
     tip = _epoch_in(notes.get("tip", ""))
     epoch, known = applied.metadata.epoch, applied.hash if applied.metadata.epoch else None
     if "snapshot" not in notes:
         entries = verified_container(body, after=epoch, after_hash=known)
-        return Page(tip, None, list(entries))
+        return Page(tip, None, list(islice(entries, PAGE_ENTRIES)))
     snapshot = _epoch_in(notes["snapshot"])
     entries = verified_container(body, after=snapshot, after_hash=None)
-    return Page(tip, snapshot, list(entries))
+    return Page(tip, snapshot, list(islice(entries, PAGE_ENTRIES)))
 
 
 def _epoch_in(note: str) -> Epoch:

@@ -15,6 +15,8 @@ from log.replay import Applied
 from metadata.directory import NodeId
 
 PEER_TIMEOUT_S = 1.0
+PEER_ANSWER_BYTES_MAX = 32 * 1024 * 1024
+"""A page of true entries is far smaller; what is larger is for the log itself to say."""
 PENALTY_S = 10.0
 MEANT_FOR = "Ringlog-To"
 """Which node a message is for; any other one refuses it."""
@@ -51,7 +53,13 @@ class Peers:
         until_s = self._clock() + PENALTY_S
         request = page_request(applied, headers={MEANT_FOR: str(node)})
         try:
-            answer = await ask(self._session, url, request, timeout_s=PEER_TIMEOUT_S)
+            answer = await ask(
+                self._session,
+                url,
+                request,
+                timeout_s=PEER_TIMEOUT_S,
+                bytes_max=PEER_ANSWER_BYTES_MAX,
+            )
             page = page_in(answer.body, applied) if answer.status == OK else None
         except LostError:
             page = None

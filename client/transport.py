@@ -85,7 +85,12 @@ def new_session(token: str | None, cluster: str | None) -> aiohttp.ClientSession
 
 
 async def ask(
-    session: aiohttp.ClientSession, url: str, request: Request, *, timeout_s: float
+    session: aiohttp.ClientSession,
+    url: str,
+    request: Request,
+    *,
+    timeout_s: float,
+    bytes_max: int = ANSWER_BYTES_MAX,
 ) -> Answer:
     """One try. Whatever goes wrong on the way is a `LostError`."""
     timeout_s = max(timeout_s, TIMEOUT_MIN_S)
@@ -104,7 +109,7 @@ async def ask(
         ) as response:
             return Answer(
                 status=response.status,
-                body=await _bounded(response),
+                body=await _bounded(response, bytes_max),
                 retry_after_s=_seconds(response.headers.get("Retry-After")),
                 date=response.headers.get("Date"),
                 media_type=response.content_type,
@@ -122,12 +127,12 @@ async def ask(
         raise LostError(f"{url} broke off: {error}", may_have_arrived=True) from error
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+async def _bounded(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
-        if len(body) > ANSWER_BYTES_MAX:
-            raise aiohttp.ClientPayloadError(f"more than {ANSWER_BYTES_MAX} bytes")
+        if len(body) > bytes_max:
+            raise aiohttp.ClientPayloadError(f"more than {bytes_max} bytes")
     return bytes(body)
 
 

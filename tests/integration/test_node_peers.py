@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from client.following import NEWS_MAX
-from client.pages import page_in
+from client.pages import PAGE_ENTRIES, page_in
+from client.peers import PEER_ANSWER_BYTES_MAX
 from log.chain import seal
 from log.containers import MEDIA_TYPE, container
 from log.follower import Fault
@@ -145,6 +146,15 @@ def _with(entries, **changes):
     return [msgspec.structs.replace(entries[0], **changes), *entries[1:]]
 
 
+def _chained(entries, count):
+    """So many entries of which the first alone is true, each sealed onto the one before it."""
+    found = list(entries[:1])
+    while len(found) < count:
+        forged = msgspec.structs.replace(found[-1].entry, epoch=Epoch(found[-1].epoch + 1))
+        found.append(seal(forged, found[-1].hash))
+    return found
+
+
 async def _hanging(_entries):
     await asyncio.sleep(60)
 
@@ -175,8 +185,10 @@ LIES = {
     "elsewhere": lambda _: web.Response(status=302, headers={"Location": "/v1/log"}),
     "nothing new": lambda found: _page([], tip=found[0].epoch - 1),
     "hanging": _hanging,
+    "oversized": lambda _: bytes(PEER_ANSWER_BYTES_MAX + 1),
+    "more than was asked for": lambda found: _page(_chained(found, PAGE_ENTRIES + 1)),
 }
-HARMLESS = {"a problem", "a server error", "elsewhere", "nothing new", "hanging"}
+HARMLESS = {"a problem", "a server error", "elsewhere", "nothing new", "hanging", "oversized"}
 """No lie, only no help."""
 
 
@@ -293,3 +305,12 @@ def test_the_lies_are_lies():
     """What the honest peer would have said is believed."""
     applied = history().applied
     assert page_in(container([], {"tip": "7"}), applied).tip == 7
+
+
+def test_no_more_is_taken_than_was_asked_for():
+    """A false chain is as good as a true one until it is applied, and may have any length."""
+    applied = history().applied
+    first = msgspec.structs.replace(STRANGERS[-1].entry, epoch=Epoch(applied.metadata.epoch + 1))
+    forged = _chained([seal(first, applied.hash)], PAGE_ENTRIES + 500)
+
+    assert len(page_in(_page(forged), applied).entries) == PAGE_ENTRIES
