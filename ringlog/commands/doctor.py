@@ -105,8 +105,8 @@ def _place(state_dir: Path | None, url: str | None, token: str | None, dsn: str 
     if url is not None and state_dir is None:
         from ringlog.commands.finding import find
 
-        urls = tuple(find(None, url).urls)
-        return Place(where=f" --url {url}", urls=urls, token=token, dsn=dsn)
+        found = find(None, url, token)
+        return Place(where=f" --url {url}", urls=tuple(found.urls), token=found.token, dsn=dsn)
     state = state_dir_at(state_dir or DEFAULT_STATE_DIR)
     tokens = state.read_tokens()
     return Place(
