@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from ringlog.commands.commit import say_rejected
-from ringlog.commands.ending import Exit, sentences
+from ringlog.commands.ending import Exit, sentences, undoubted
 from ringlog.commands.finding import ABSENT_S, DEADLINE_S, Found, find
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class Talk:
         """Committed, or the verb ends here with the reason."""
         from client.answers import Rejected
 
-        outcome = self._run(self._commit(transformation, actor, reason))
+        with undoubted("the commit was made", "`ringlog log` shows it if it was."):
+            outcome = self._run(self._commit(transformation, actor, reason))
         if isinstance(outcome, Rejected):
             say_rejected(outcome, as_json=as_json)
             raise typer.Exit(Exit.REFUSED)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ringlog.commands.audit_source import audit_sentences, proofs_of
-from ringlog.commands.ending import Exit, end, sentences
+from ringlog.commands.ending import Exit, end, endless, sentences
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
 
@@ -51,9 +51,15 @@ def witness(  # noqa: PLR0913 one parameter per option
         made = Witness(keep_in, load_private(key), [load_public(text) for text in log_key])
         with made.alone(), proofs_of(state_dir, url, token) as proofs:
             _say(_looked(made, proofs), as_json=as_json)
-            while not once:
-                time.sleep(every)
-                _watch(made, proofs, as_json=as_json)
+            if not once:
+                _go_on(made, proofs, every, as_json=as_json)
+
+
+def _go_on(made: Witness, proofs: LiveProofs, every_s: float, *, as_json: bool) -> None:
+    with endless():
+        while True:
+            time.sleep(every_s)
+            _watch(made, proofs, as_json=as_json)
 
 
 def _watch(made: Witness, proofs: LiveProofs, *, as_json: bool) -> None:

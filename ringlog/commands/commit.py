@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import typer
 
 from ringlog.commands.completing import kinds
-from ringlog.commands.ending import Exit, end
+from ringlog.commands.ending import Exit, end, undoubted
 from ringlog.commands.finding import cluster
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, short
@@ -59,7 +59,10 @@ def commit(  # noqa: PLR0913 one parameter per option
     with cluster(state_dir, url, token) as client:
         from client.answers import Committed
 
-        outcome = client.commit(proposed, entry_id=entry_id, actor=actor, reason=reason)
+        sent_as = entry_id or uuid4()
+        remedy = f"Send it again with --entry-id {sent_as} to learn it."
+        with undoubted("the commit was made", remedy):
+            outcome = client.commit(proposed, entry_id=sent_as, actor=actor, reason=reason)
     if isinstance(outcome, Committed):
         say_committed(outcome, str(proposed["kind"]), as_json=as_json)
         return

@@ -16,6 +16,7 @@ class Exit(IntEnum):
     REFUSED = 1
     WRONG_USE = 2
     NOT_REACHABLE = 3
+    INTERRUPTED = 130
 
 
 _MISUSES = frozenset({400, 404, 405, 413, 414, 415, 422})
@@ -46,7 +47,27 @@ def sentences() -> Iterator[None]:
     except (ClientError, LocalServerError) as error:
         raise end(str(error), Exit.REFUSED) from None
     except KeyboardInterrupt:
+        raise end("Interrupted.", Exit.INTERRUPTED) from None
+
+
+@contextlib.contextmanager
+def endless() -> Iterator[None]:
+    """Around what goes on until Ctrl-C, which is its end then and no failure."""
+    try:
+        yield
+    except KeyboardInterrupt:
         raise typer.Exit(Exit.DONE) from None
+
+
+@contextlib.contextmanager
+def undoubted(what: str, remedy: str) -> Iterator[None]:
+    """Around what cannot be taken back: who breaks it off is told that it may have been done."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise end(
+            f"Interrupted: it is not known whether {what}. {remedy}", Exit.INTERRUPTED
+        ) from None
 
 
 def _capital(text: str) -> str:

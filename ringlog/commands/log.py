@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ringlog.commands.ending import endless
 from ringlog.commands.finding import cluster
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, print_json_line, print_table, short
@@ -45,7 +46,8 @@ def log(  # noqa: PLR0913 one parameter per option
     with cluster(state_dir, url, token) as client:
         begin = after if after is not None else max(0, client.status().epoch - limit)
         if follow:
-            _print_lines(client.follow(begin), as_json=as_json)
+            with endless():
+                _print_lines(client.follow(begin), as_json=as_json)
             return
         entries = client.entries(begin, limit=limit)
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ringlog.commands.completing import table_names
-from ringlog.commands.ending import Exit, end
+from ringlog.commands.ending import Exit, end, undoubted
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, short
 
@@ -64,7 +64,8 @@ def put(  # noqa: PLR0913 one parameter per option
             path = key_path(found, key)
         except ValuesError as error:
             raise end(str(error), Exit.WRONG_USE) from None
-        answer = _asked(talk, "PUT", f"{path}?consistency={consistency}", {"columns": columns})
+        with undoubted("the row was written", "Write it again."):
+            answer = _asked(talk, "PUT", f"{path}?consistency={consistency}", {"columns": columns})
     if as_json:
         print_json(answer)
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ringlog.commands.completing import sequence_numbers
+from ringlog.commands.ending import endless
 from ringlog.commands.options import (
     EpochOption,
     JsonOption,
@@ -55,7 +56,8 @@ def sequences(  # noqa: PLR0913 one parameter per option
 
     with talking(state_dir, url, token) as talk:
         if watch:
-            _watch(talk, sequence, as_json=as_json)
+            with endless():
+                _watch(talk, sequence, as_json=as_json)
             return
         names = talk.roster()
         if sequence is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ringlog.commands.ending import Exit, end, sentences
+from ringlog.commands.ending import Exit, end, endless, sentences
 from ringlog.commands.options import DEFAULT_STATE_DIR, JsonOption
 from ringlog.commands.printing import print_json
 from ringlog.commands.spinning import spinning
@@ -192,7 +192,8 @@ def _start(
             return
         state.make()
         log_to(state.log_of("supervisor"))
-        asyncio.run(supervise(state, wanted, dsn=dsn, on_ready=say_ready))
+        with endless():
+            asyncio.run(supervise(state, wanted, dsn=dsn, on_ready=say_ready))
     except AlreadyRunningError:
         _say_running(state, wanted, as_json=as_json)
 

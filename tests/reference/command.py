@@ -25,6 +25,10 @@ MEANINGS = {
     "The sentence on the error stream says why",
     Exit.WRONG_USE: "asked wrongly: an option, a name or a number that makes no sense",
     Exit.NOT_REACHABLE: "no cluster answers",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C before it was done; where something may have been "
+    "committed or written, the sentence says so. What goes on until Ctrl-C (`up`, `log --follow`, "
+    "`sequences --watch`, `audit witness`) ends with 0, and who stops waiting for a sequence "
+    "that goes on, with 1",
 }
 
 
