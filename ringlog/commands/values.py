@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -12,6 +13,8 @@ Table = Mapping[str, Any]
 """A table as a CMS shows it."""
 
 _TRUTHS = {"true": True, "false": False}
+_WANTED = {"double": "a finite double"}
+"""JSON has no word for infinity, and null would be written instead."""
 
 
 class ValuesError(ValueError):
@@ -60,7 +63,7 @@ def _column(text: str, types: Mapping[str, str]) -> tuple[str, Any]:
     try:
         return name, msgspec.json.decode(value) if is_json else _parsed(types[name], value)
     except (ValueError, RecursionError):
-        wanted = "JSON" if is_json else f"a {types[name]}"
+        wanted = "JSON" if is_json else _WANTED.get(types[name], f"a {types[name]}")
         raise ValuesError(f"{value!r} in column {name} is not {wanted}.") from None
 
 
@@ -69,7 +72,9 @@ def _parsed(kind: str, text: str) -> object:
         case "bigint" | "int":
             return int(text)
         case "double":
-            return float(text)
+            if not isfinite(found := float(text)):
+                raise ValueError(text)
+            return found
         case "boolean":
             if text.lower() not in _TRUTHS:
                 raise ValueError(text)

@@ -118,6 +118,12 @@ def test_a_value_that_is_none_is_refused(text):
         columns_of(TABLE, [text])
 
 
+@pytest.mark.parametrize("text", ["inf", "-Infinity", "nan", "1e999"])
+def test_a_number_that_json_cannot_say_is_refused(text):
+    with pytest.raises(ValuesError, match="is not a finite double"):
+        columns_of(TABLE, [f"total={text}"])
+
+
 def test_a_key_goes_into_an_address_as_it_is():
     assert key_path(TABLE, "a/b,c+ü%").endswith("/rows/a%2Fb%2Cc%2B%C3%BC%25")
     two = {**TABLE, "partition_key": ["id", "customer"]}
