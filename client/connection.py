@@ -56,7 +56,7 @@ class Connection:
         cluster: str | None,
         patience: Patience,
     ) -> None:
-        self.urls = self._seeds = tuple(map(_checked, urls))
+        self.urls = self._seeds = tuple(map(checked, urls))
         assert self.urls, "a client needs an address"
         self._patience = patience
         self._session = new_session(token, cluster)
@@ -70,9 +70,10 @@ class Connection:
     def learn(self, urls: Sequence[str]) -> None:
         """All other addresses of the same cluster, in place of those that were learnt before.
 
-        Those given at first are kept.
+        Those given at first are kept. The log takes many a text for an address: what is none is
+        left out.
         """
-        found = dict.fromkeys((*self._seeds, *map(_checked, urls)))
+        found = dict.fromkeys((*self._seeds, *map(checked, filter(_is_address, urls))))
         self.urls = tuple(found)[: max(ADDRESSES_MAX, len(self._seeds))]
 
     def send_as(self, node: int) -> None:
@@ -211,8 +212,22 @@ def _given_up(complaint: str, commits: tuple[EntryId, ...]) -> UnreachableError:
     )
 
 
-def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
+def checked(url: str) -> str:
+    """An address that may be asked; `ValueError` says in a sentence why it may not."""
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        is_address = is_address and url.isprintable()
+    except ValueError:
+        is_address = False
+    if not is_address:
         raise ValueError(f"{url!r} is no address of a CMS: give http://HOST:PORT.")
     return url.rstrip("/")
+
+
+def _is_address(url: str) -> bool:
+    try:
+        checked(url)
+    except ValueError:
+        return False
+    return True

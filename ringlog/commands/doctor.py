@@ -99,20 +99,18 @@ def doctor(  # noqa: PLR0913 one parameter per option
 
 def _place(state_dir: Path | None, url: str | None, token: str | None, dsn: str | None) -> Place:
     """As every verb finds its cluster; but one that does not run is no reason to give up."""
+    from ringlog.commands.finding import find, folder, sendable
     from ringlog.doctor.gathering import Place
-    from services.local.state import state_dir as state_dir_at
 
     if url is not None and state_dir is None:
-        from ringlog.commands.finding import find
-
         found = find(None, url, token)
         return Place(where=f" --url {url}", urls=tuple(found.urls), token=found.token, dsn=dsn)
-    state = state_dir_at(state_dir or DEFAULT_STATE_DIR)
+    state = folder(state_dir or DEFAULT_STATE_DIR)
     tokens = state.read_tokens()
     return Place(
         where="" if state_dir is None else f" --state-dir {state_dir}",
         state=state,
-        token=token or tokens.get("admin") or tokens.get("operator"),
+        token=sendable(token or tokens.get("admin") or tokens.get("operator")),
         dsn=dsn,
     )
 

@@ -46,6 +46,9 @@ def sentences() -> Iterator[None]:
         raise end(_capital(str(error)), Exit.WRONG_USE if misused else Exit.REFUSED) from None
     except (ClientError, LocalServerError) as error:
         raise end(str(error), Exit.REFUSED) from None
+    except UnicodeEncodeError:
+        # The shell passes on any bytes, and they come as marks that no encoding has.
+        raise end("What was given is not all text: write it in UTF-8.", Exit.WRONG_USE) from None
     except KeyboardInterrupt:
         raise end("Interrupted.", Exit.INTERRUPTED) from None
 

@@ -41,11 +41,10 @@ def find(state_dir: Path | None, url: str | None, token: str | None = None) -> F
     if url is not None and state_dir is None:
         urls = [item.strip() for item in url.split(",") if item.strip()]
         _check(urls)
-        return Found(urls, token or _token_beside(), [])
+        return Found(urls, sendable(token or _token_beside()), [])
     from services.local.marked import marked
-    from services.local.state import state_dir as state_dir_at
 
-    state = state_dir_at(state_dir or DEFAULT_STATE_DIR)
+    state = folder(state_dir or DEFAULT_STATE_DIR)
     kept = state.read_kept()
     processes = state.read_processes()
     # By the processes themselves: the list of a machine that was switched off names dead ones.
@@ -55,7 +54,28 @@ def find(state_dir: Path | None, url: str | None, token: str | None = None) -> F
             Exit.NOT_REACHABLE,
         )
     own = [process.url for process in processes if process.role == "cms"]
-    return Found([f"http://127.0.0.1:{kept.port}", *own], token or _token_in(state), processes)
+    usable = sendable(token or _token_in(state))
+    return Found([f"http://127.0.0.1:{kept.port}", *own], usable, processes)
+
+
+def folder(path: Path) -> StateDir:
+    """The state directory of a cluster, which need not be there yet."""
+    from services.local.state import state_dir
+
+    if path.exists() and not path.is_dir():
+        raise end(f"{path} is a file: --state-dir names a folder.", Exit.WRONG_USE)
+    return state_dir(path)
+
+
+def sendable(token: str | None) -> str | None:
+    """A token that can stand in a request."""
+    if token is None or (token.isascii() and token.isprintable()):
+        return token
+    raise end(
+        "The token holds characters that no token has: look for a line break, or for quotes that "
+        "are not plain.",
+        Exit.WRONG_USE,
+    )
 
 
 @contextmanager
@@ -90,5 +110,12 @@ def _operating(tokens: dict[str, str]) -> str | None:
 
 
 def _check(urls: list[str]) -> None:
-    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+    from client.connection import checked
+
+    if not urls:
         raise end("--url is no address of a CMS: give http://HOST:PORT.", Exit.WRONG_USE)
+    try:
+        for url in urls:
+            checked(url)
+    except ValueError as error:
+        raise end(f"--url: {error}", Exit.WRONG_USE) from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ringlog.commands.ending import Exit, end, endless, sentences
+from ringlog.commands.finding import folder
 from ringlog.commands.options import DEFAULT_STATE_DIR, JsonOption
 from ringlog.commands.printing import print_json
 from ringlog.commands.spinning import spinning
@@ -134,7 +135,6 @@ def up(  # noqa: PLR0913 one parameter per option
     from metadata.partitioners import Partitioner
     from services.local.settling import Wanted
     from services.local.state import Fanout
-    from services.local.state import state_dir as state_dir_at
 
     wanted = Wanted(
         port=port,
@@ -146,7 +146,7 @@ def up(  # noqa: PLR0913 one parameter per option
         tokens=tokens,
         driver=driver,
     )
-    state = state_dir_at(state_dir)
+    state = folder(state_dir)
     with sentences():
         _start(state, wanted, dsn or None, detach=detach, as_json=as_json)
 
@@ -159,9 +159,8 @@ def down(*, state_dir: StateDirOption = DEFAULT_STATE_DIR, as_json: JsonOption =
     import asyncio
 
     from services.local.lifecycle import stop
-    from services.local.state import state_dir as state_dir_at
 
-    state = state_dir_at(state_dir)
+    state = folder(state_dir)
     with sentences(), spinning("stopping the cluster"):
         was_running = bool(state.read_processes())
         asyncio.run(stop(state))

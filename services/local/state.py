@@ -208,6 +208,8 @@ def read(path: Path, kind: type[T]) -> T | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise LocalServerError(f"{path} cannot be read: {error.strerror}.") from error
     except msgspec.DecodeError as error:
         raise LocalServerError(
             f"{path} is damaged ({error}): move the state directory away and start anew."

@@ -210,6 +210,13 @@ async def test_what_is_learnt_takes_the_place_of_what_was(connect):
     assert len(subject.urls) == ADDRESSES_MAX
 
 
+async def test_what_is_no_address_is_not_learnt(connect):
+    subject = connect("http://seed:1")
+    subject.learn(["http://[bad", "http://:1", "http://good:1"])
+
+    assert subject.urls == ("http://seed:1", "http://good:1")
+
+
 async def test_an_address_that_is_forgotten_meanwhile_is_still_asked(listen, connect):
     (one, first), (two, _) = await listen(), await listen()
     subject = connect(NOBODY)

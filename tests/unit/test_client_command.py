@@ -34,6 +34,10 @@ def test_every_verb_explains_itself_with_an_example_and_speaks_json(verb):
         (("commit", "SetExtension", "name"), 2, "name=text or name:=JSON"),
         (("commit", "{"), 2, "not valid JSON"),
         (("commit", '{"name": 1}'), 2, 'with "kind"'),
+        (("status", "--url", "http://[bad"), 2, "http://HOST:PORT"),
+        (("status", "--url", "http://127.0.0.1:99999"), 2, "http://HOST:PORT"),
+        (("log", "--url", "http://127.0.0.1:1", "--token", "a\nb"), 2, "The token"),
+        (("doctor", "--url", "http://127.0.0.1:1", "--token", "a\nb"), 2, "The token"),
     ],
 )
 def test_wrong_use_is_one_sentence_that_says_what_is_right(words, code, said):
@@ -42,6 +46,32 @@ def test_wrong_use_is_one_sentence_that_says_what_is_right(words, code, said):
     assert result.exit_code == code
     assert said in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("commit", "SetExtension", "name=\udcff", "value=b"),
+        ("commit", "SetExtension", "name=a", "value=b", "--reason", "\udcff"),
+        ("schema", "drop-table", "a.\udcff"),
+    ],
+)
+def test_bytes_that_are_no_text_are_wrong_use(words):
+    result = run(*words, "--url", "http://127.0.0.1:1")
+
+    assert result.exit_code == 2
+    assert "UTF-8" in result.output
+
+
+@pytest.mark.parametrize("verb", ["up", "down", "status", "doctor", "log", "scale"])
+def test_a_state_directory_that_is_a_file_is_wrong_use(verb, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    more = ("--nodes", "1") if verb == "scale" else ()
+    result = run(verb, "--state-dir", str(file), *more)
+
+    assert result.exit_code == 2
+    assert "names a folder" in result.output
 
 
 def test_no_cluster_is_exit_code_3(tmp_path):
