@@ -174,6 +174,10 @@ class Follower:
         """What another node answered was not even entries."""
         self._count(Fault.LYING_PEER)
 
+    def refuse_fan_out(self) -> None:
+        """What fan-out brought could not even be cut into messages."""
+        self._count(Fault.UNREADABLE)
+
     def jump(self, to: Applied) -> None:
         """Go on from a snapshot of the log; the entries in between are not applied here."""
         assert to.metadata.epoch > self.applied.metadata.epoch

@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import zlib
 from collections.abc import AsyncIterator, Callable
+from gzip import BadGzipFile
 from typing import NoReturn
 
+import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import CorruptRecordException, UnknownTopicOrPartitionError
+from aiokafka.errors import (
+    CorruptRecordException,
+    UnknownTopicOrPartitionError,
+    UnsupportedCodecError,
+)
 
 from log.backoff import Backoff, Delay, ignore_delay
 from log.kafka_topic import AWAY, REQUEST_TIMEOUT_S, closed, milliseconds, quieten
@@ -23,9 +30,39 @@ PROBE_AFTER_S = 5.0
 
 PATIENT = Backoff(last_s=2.0)
 
-# What cannot even be cut into messages. Whoever wrote it was not us, and the log has what is
-# skipped with it.
-_UNREADABLE = (CorruptRecordException, UnicodeDecodeError)
+# What cannot even be cut into messages, or not with the libraries at hand. Whoever wrote it was not
+# us, and the log has what is skipped with it. Where it was, it stays: to read on there is in vain.
+_UNREADABLE = (
+    CorruptRecordException,
+    UnicodeDecodeError,
+    UnsupportedCodecError,
+    BadGzipFile,
+    EOFError,
+    zlib.error,
+)
+
+
+def ignore_unreadable(_error: Exception) -> None:
+    """For those who need not know."""
+
+
+def ignore_return() -> None:
+    """For those who need not know."""
+
+
+class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is told what.
+
+    `on_delayed`: the broker or the topic is away. `on_back`: it answers again.
+    `on_unreadable`: something in the topic cannot be read here and is left behind.
+    """
+
+    on_delayed: Callable[[Delay], None] = ignore_delay
+    on_back: Callable[[], None] = ignore_return
+    on_unreadable: Callable[[Exception], None] = ignore_unreadable
+
+
+NO_HOOKS = Hooks()
 
 
 async def consume(
@@ -33,37 +70,48 @@ async def consume(
     receive: Receive,
     *,
     topic: str = TOPIC,
-    on_delayed: Callable[[Delay], None] = ignore_delay,
+    hooks: Hooks = NO_HOOKS,
     backoff: Backoff = PATIENT,
 ) -> NoReturn:
     """Call `receive` with each message, from the end of the topic on, until cancelled.
 
     A topic that does not exist yet is taken from its beginning. The broker may go and come back:
-    reading goes on where it was.
+    reading goes on where it was. Behind what cannot be read it goes on at the end of the topic.
     """
     quieten()
-    listening = _Listening(bootstrap, topic, receive)
+    listening = _Listening(bootstrap, topic, receive, hooks.on_back)
     while True:
         try:
             await listening.listen()
-        except (*AWAY, *_UNREADABLE) as error:
+        except _UNREADABLE as error:
+            pause_s = _pause_s(backoff, listening.skipped())
+            hooks.on_unreadable(error)
+        except AWAY as error:
             failures = listening.failed(error)
-            chance = random.random()  # noqa: S311 spreads consumers, guards nothing
-            pause_s = backoff.pause_s(failures, chance=chance)
-            on_delayed(Delay(error=error, failures=failures, pause_s=pause_s))
-            await asyncio.sleep(pause_s)
+            pause_s = _pause_s(backoff, failures)
+            hooks.on_delayed(Delay(error=error, failures=failures, pause_s=pause_s))
+        await asyncio.sleep(pause_s)
+
+
+def _pause_s(backoff: Backoff, failures: int) -> float:
+    chance = random.random()  # noqa: S311 spreads consumers, guards nothing
+    return backoff.pause_s(failures, chance=chance)
 
 
 class _Listening:
     """Where a consumer is, over all its connections."""
 
-    def __init__(self, bootstrap: str, topic: str, receive: Receive) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, receive: Receive, on_back: Callable[[], None]
+    ) -> None:
         self._bootstrap = bootstrap
         self._place = TopicPartition(topic, PARTITION)
         self._receive = receive
+        self._on_back = on_back
         # Within the topic; None stands for its end.
         self._next: int | None = None
         self._failures = 0
+        self._skips = 0
 
     async def listen(self) -> NoReturn:
         async with _consumer(self._bootstrap) as consumer:
@@ -82,10 +130,19 @@ class _Listening:
         """How often in a row by now."""
         if isinstance(error, UnknownTopicOrPartitionError) and self._next is None:
             self._next = 0
-        elif isinstance(error, _UNREADABLE):
-            self._next = None
         self._failures += 1
         return self._failures
+
+    def skipped(self) -> int:
+        """The same for what cannot be read, which is left behind."""
+        self._next = None
+        self._skips += 1
+        return self._skips
+
+    def _goes_well(self) -> None:
+        if self._failures:
+            self._on_back()
+        self._failures = self._skips = 0
 
     async def _begin(self, consumer: AIOKafkaConsumer) -> None:
         if self._place.topic not in await consumer.topics():
@@ -104,7 +161,7 @@ class _Listening:
         messages = found.get(self._place, [])
         for each in messages:
             self._next = each.offset + 1
-            self._failures = 0
+            self._goes_well()
             self._receive(Message(each.key, each.value, tuple(each.headers)))
         return len(messages)
 
@@ -112,7 +169,7 @@ class _Listening:
         # The library itself would look for ever for brokers where they once were.
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             await consumer.end_offsets([self._place])
-        self._failures = 0
+        self._goes_well()
 
 
 @contextlib.asynccontextmanager

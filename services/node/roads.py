@@ -11,7 +11,7 @@ from client.following import Following
 from client.standing import Standing
 from log.backoff import Delay
 from log.follower import Fault
-from log.kafka_consumer import consume
+from log.kafka_consumer import Hooks, consume
 from log.listeners import Change, Listener
 from log.messages import TOPIC
 from log.notify import bring
@@ -32,7 +32,12 @@ def fan_out(settings: NodeSettings, following: Following) -> Iterator[Coroutine[
     """What has to run so that entries come without asking."""
     if settings.kafka is not None:
         topic = settings.topic or TOPIC
-        yield consume(settings.kafka, following.hear, topic=topic, on_delayed=_kafka_away)
+        hooks = Hooks(
+            on_delayed=_kafka_away,
+            on_back=_kafka_back,
+            on_unreadable=lambda error: _kafka_unreadable(following, error),
+        )
+        yield consume(settings.kafka, following.hear, topic=topic, hooks=hooks)
     if settings.dsn is not None:
         yield bring(
             settings.dsn,
@@ -97,3 +102,14 @@ def _heard_of(following: Following, tip: Epoch) -> None:
 def _kafka_away(delay: Delay) -> None:
     if delay.failures == 1:
         logger.warning("kafka_away", error=repr(delay.error))
+
+
+def _kafka_back() -> None:
+    logger.info("kafka_back")
+
+
+def _kafka_unreadable(following: Following, error: Exception) -> None:
+    # Counted every time, told the first time, as faults are.
+    if not following.follower.faults[Fault.UNREADABLE]:
+        logger.warning("kafka_unreadable", error=repr(error))
+    following.follower.refuse_fan_out()

@@ -12,7 +12,6 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.record.util import calc_crc32c
 
 from encoding.registry import documents
 from log import kafka_consumer
@@ -20,6 +19,7 @@ from log.backoff import Backoff, Delay
 from log.chain import NO_ENTRIES, tip_of
 from log.fanout import Hooks, Limits, PublisherAwayError, Relay
 from log.kafka import KafkaPublisher
+from log.kafka_consumer import Hooks as Hearing
 from log.kafka_consumer import consume
 from log.kafka_topic import RETENTION_BYTES
 from log.messages import Message
@@ -33,6 +33,7 @@ from services.local.ports import HeldPorts
 from services.local.waiting import until
 from tests.golden.history import history
 from tests.golden.scribe import Scribe
+from tests.integration.batches import garbled, snappy, tailed
 from transformations.extensions import SetExtension
 
 HISTORY = history().entries
@@ -157,7 +158,9 @@ async def test_entries_arrive_in_order_as_they_are_committed(
     published: list[Epoch] = []
     async with publishing(kafka, topic=topic) as publisher:
         relay = Relay(log, publisher, positions, Hooks(on_published=published.append), QUICK)
-        listening = consume(kafka, heard.append, topic=topic, on_delayed=delays.append)
+        listening = consume(
+            kafka, heard.append, topic=topic, hooks=Hearing(on_delayed=delays.append)
+        )
         async with doing(relay.run(), listen(database, relay.wake), listening):
             await until(lambda: bool(delays), timeout_s=20)  # there is no topic yet
             for index, sealed in enumerate(HISTORY):
@@ -243,7 +246,9 @@ async def test_a_broker_that_is_killed_delays_and_loses_nothing(
         await publisher.publish(HISTORY[:1])
         relay = Relay(log, publisher, positions, limits=QUICK)
         listening = [
-            consume(broker.bootstrap, each.append, topic=topic, on_delayed=late.append)
+            consume(
+                broker.bootstrap, each.append, topic=topic, hooks=Hearing(on_delayed=late.append)
+            )
             for each, late in zip(heard, delays, strict=True)
         ]
         async with doing(relay.run(), listen(database, relay.wake), *listening):
@@ -352,7 +357,9 @@ async def test_an_entry_of_the_largest_size_arrives(kafka, topic):
     scribe.commit(SetExtension(name="large", value=text))
     heard: list[Message] = []
     delays: list[Delay] = []
-    async with doing(consume(kafka, heard.append, topic=topic, on_delayed=delays.append)):
+    async with doing(
+        consume(kafka, heard.append, topic=topic, hooks=Hearing(on_delayed=delays.append))
+    ):
         await until(lambda: bool(delays), timeout_s=20)
         async with publishing(kafka, topic=topic) as publisher:
             await publisher.publish(scribe.entries)
@@ -379,35 +386,54 @@ async def test_an_entry_that_the_topic_does_not_take_is_left_out(kafka, topic):
     assert await epochs_in(kafka, topic) == left
 
 
-async def test_listening_begins_at_the_end_and_survives_what_is_not_a_message(kafka, topic):
-    """Messages come as they are; what cannot be cut into messages is passed over."""
+async def test_listening_begins_at_the_end_and_takes_messages_as_they_are(kafka, topic):
     heard: list[Message] = []
-    delays: list[Delay] = []
-    listening = consume(kafka, heard.append, topic=topic, on_delayed=delays.append)
     async with publishing(kafka, topic=topic) as publisher, producing(kafka) as stranger:
         await publisher.publish(HISTORY[:3])
-        async with doing(listening):
+        async with doing(consume(kafka, heard.append, topic=topic)):
             empty = (topic, None, b"", 0, None, [("a", b"\xff")])
             await until_heard(heard, lambda: stranger.send_and_wait(*empty))
-            batch = garbled(stranger.create_batch())
-            await (await stranger.send_batch(batch, topic, partition=0))
-            await until(lambda: bool(delays), timeout_s=20)
-            await until_heard(heard, lambda: publisher.publish(HISTORY[3:4]))
 
     assert heard[0] == Message(b"", None, (("a", b"\xff"),))
-    assert heard[-1].value == HISTORY[3].payload
     assert HISTORY[0].payload not in {message.value for message in heard}
 
 
-def garbled(batch):
-    """One message whose header has a name that is no text, which every broker takes."""
-    batch.append(timestamp=None, key=b"k", value=b"v", headers=[("name", b"")])
-    batch.close()
-    content = batch._build()
-    at = content.index(b"name")
-    content[at : at + 4] = b"\xff\xfe\xff\xfe"
-    content[17:21] = calc_crc32c(content[21:]).to_bytes(4, "big")
-    return batch
+@pytest.mark.parametrize("spoiled", [garbled, snappy, tailed])
+async def test_what_cannot_be_read_is_passed_over(kafka, topic, spoiled):
+    """Nobody is away, so nobody is waited for; in a topic that somebody else made."""
+    heard: list[Message] = []
+    delays: list[Delay] = []
+    unread: list[Exception] = []
+    hooks = Hearing(on_delayed=delays.append, on_unreadable=unread.append)
+    async with administering(kafka) as admin:
+        await admin.create_topics([NewTopic(topic, 1, 1)])
+    async with (
+        publishing(kafka, topic=topic) as publisher,
+        producing(kafka) as stranger,
+        doing(consume(kafka, heard.append, topic=topic, hooks=hooks)),
+    ):
+        await until_heard(heard, lambda: publisher.publish(HISTORY[:1]))
+        batch = spoiled(stranger.create_batch())
+        await (await stranger.send_batch(batch, topic, partition=0))
+        await until(lambda: bool(unread), timeout_s=20)
+        await until_heard(heard, lambda: publisher.publish(HISTORY[3:4]))
+
+    assert heard[-1].value == HISTORY[3].payload
+    assert len(unread) == 1
+    assert not delays
+
+
+async def test_in_a_topic_of_ours_no_codec_is_foreign(kafka, topic):
+    heard: list[Message] = []
+    async with publishing(kafka, topic=topic) as publisher, producing(kafka) as stranger:
+        await publisher.publish(HISTORY[:1])
+        async with doing(consume(kafka, heard.append, topic=topic)):
+            await until_heard(heard, lambda: publisher.publish(HISTORY[:1]))
+            batch = snappy(stranger.create_batch())
+            await (await stranger.send_batch(batch, topic, partition=0))
+            await until(lambda: heard[-1].key == b"k", timeout_s=20)
+
+    assert heard[-1].value == b"v"
 
 
 async def test_a_position_never_moves_backwards(positions):
