@@ -28,8 +28,9 @@ _DIGITS_MAX = 16
 async def log_stream(api: Api[R, M], call: Call[Follow]) -> web.StreamResponse:
     """Go on behind `after`, or behind the event that the client saw last.
 
-    A stream ends when the service stops or the log does not answer; clients come back with the
-    id of the last event and miss nothing.
+    A stream ends when the service stops, the log does not answer or what comes next is not kept
+    here, as at a node that took a snapshot instead; clients come back with the id of the last
+    event and miss nothing, or are told.
     """
     resumed = call.request.headers.get("Last-Event-ID")
     after = resumed_after(call)
@@ -42,8 +43,9 @@ async def log_stream(api: Api[R, M], call: Call[Follow]) -> web.StreamResponse:
         try:
             await _Stream(api, response, after).run()
             await response.write_eof()
-        except (ConnectionError, StoreUnavailableError, TrimmedError):
-            # The client is gone, or has to ask again.
+        except (ConnectionError, StoreUnavailableError, TrimmedError, ProblemError):
+            # The client is gone, or has to ask again: no other answer fits into one that has begun,
+            # and with the id of the last event it is told what is wrong.
             response.force_close()
     return response
 

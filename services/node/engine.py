@@ -115,11 +115,14 @@ class NodeEngine:
         return await self.gate.wait_drained(epoch, max(deadline_s - clock(), 0))
 
     async def snapshot_epochs(self) -> Sequence[SnapshotInfo]:
+        self.check_trusted()
         return await self._journal.snapshots()
 
     async def newest_snapshot_after(self, epoch: Epoch) -> SnapshotInfo | None:
+        self.check_trusted()
         listed = await self._journal.snapshots()
         return listed[0] if listed and listed[0].epoch > epoch else None
 
     async def snapshot(self, epoch: Epoch) -> bytes | None:
+        self.check_trusted()
         return await self._journal.image(epoch)

@@ -38,6 +38,9 @@ from tests.integration.nodes import (
 )
 from transformations.extensions import SetExtension
 
+LOG_PATHS = ("/v1/epoch", "/v1/log?after=1", "/v1/log/2", "/v1/log/stream?after=1")
+SNAPSHOT_PATHS = ("/v1/snapshots", "/v1/snapshots/1")
+
 
 @pytest.fixture
 async def home(database, tmp_path):
@@ -219,7 +222,7 @@ async def test_a_log_that_lost_its_tail_is_noticed_and_not_followed(home, postgr
             status, problem = await get(f"{subject.url}/readyz")
             assert (status, problem["code"]) == (409, "diverged")
             assert f"Epoch {tip + 4} is beyond the tip" in problem["detail"]
-            for path in ("/v1/epoch", "/v1/log?after=1", "/v1/log/2", "/v1/log/stream?after=1"):
+            for path in (*LOG_PATHS, *SNAPSHOT_PATHS):
                 assert (await get(f"{subject.url}{path}"))[0] == 409, path
             # It goes on reporting, by which the CMS learns that it has lost something.
             await until(lambda: home.engine.reporting.watch.divergence, timeout_s=TIMEOUT_S)
@@ -266,6 +269,41 @@ async def test_streams_end_when_the_node_turns_out_wrong(home, postgres):
     await home.open_cms()
 
 
+async def test_a_stream_ends_where_the_node_jumps(home):
+    """Whoever comes back is told that what is next is not kept here."""
+    between = Between(home.url)
+    async with serving(between.answer) as address:
+        settings = home.settings("node-1", seeds=(f"http://{address}",))
+        async with node(settings) as subject:
+            await known(subject)
+            await same(subject, home.applied)
+            after = home.applied.metadata.epoch
+            where = settings.listen
+            reader, writer = await asyncio.open_connection(where.host, where.port)
+            writer.write(b"GET /v1/log/stream?after=%d HTTP/1.1\r\nHost: x\r\n\r\n" % after)
+            begun = await reader.readuntil(b"event: bookmark")
+            between.twist = _no_log
+            await home.commit_many(300)
+            await become(subject, State.AWAY)
+            await home.take_snapshot()
+            between.twist = None
+            await same(subject, home.applied)
+            assert b"ringlog_jumps_total 1.0" in (await get(f"{subject.url}/metrics"))[1]
+
+            async with asyncio.timeout(TIMEOUT_S):
+                stream = begun + await reader.read()
+            writer.close()
+            status, problem = await get(f"{subject.url}/v1/log/stream", Last_Event_ID=str(after))
+
+    assert stream.count(b"HTTP/1.1") == 1
+    assert stream.endswith(b"\r\n0\r\n\r\n")
+    assert (status, problem["code"]) == (410, "trimmed")
+
+
+def _no_log(request, found):
+    return web.Response(status=503) if request.path == "/v1/log" else found
+
+
 async def _ended(stream):
     async with asyncio.timeout(TIMEOUT_S):
         with suppress(aiohttp.ClientPayloadError):
@@ -287,7 +325,7 @@ async def test_an_entry_whose_digest_is_false_stops_the_node_for_good(home, caps
             await home.commit_many(3)
             await become(subject, State.STOPPED)
 
-            for path in ("/readyz", "/v1/epoch", "/v1/log?after=1"):
+            for path in ("/readyz", *LOG_PATHS, *SNAPSHOT_PATHS):
                 status, problem = await get(f"{subject.url}{path}")
                 assert (status, problem["code"]) == (503, "unavailable"), path
                 assert f"epoch {bad}" in problem["detail"]

@@ -1,6 +1,6 @@
 """What whoever watches the log may rely on: the nine guarantees of an etcd watch, for our log.
 
-| etcd | log stream (SSE) | long poll | `client.follow` |
+| etcd | log stream (SSE), of a CMS or a node | long poll | `client.follow` |
 |---|---|---|---|
 | filter | entries behind `after` alone, of the cluster that is named | the same | the same |
 | ordered | epochs ascend over all connections | the same | the same |
@@ -12,8 +12,9 @@
 | previous value | `previous_hash` is the hash of the entry before | the same | the same |
 | is-create | replayed, what is new in an entry was not there before it | the same | the same |
 
-Three watchers, one for each road, follow a real CMS over a proxy that cuts their connections in
-the middle of answers, while several writers commit. The seed is printed; WATCH_SEED repeats it.
+Four watchers, one for each road, follow a real CMS, and the stream of a real node, over proxies
+that cut their connections in the middle of answers, while several writers commit. The seed is
+printed; WATCH_SEED repeats it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from log.replay import replayed
 from metadata.epoch import Epoch
 from tests.fixtures.postgres import _address, _made_database
 from tests.integration.cutting import cutting
-from tests.integration.nodes import house
+from tests.integration.nodes import house, known, node, same
 from transformations.extensions import ClearExtension, SetExtension
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -50,7 +51,8 @@ BATCHES = 25
 NAMES = 9
 TIMEOUT_S = 60.0
 PATIENT = Patience(deadline_s=60.0, pause_first_s=0.01, pause_max_s=0.05)
-ROADS = ("stream", "poll", "follow")
+ROADS = ("stream", "poll", "follow", "node")
+STREAMS = ("stream", "node")
 AWAY = (aiohttp.ClientError, TimeoutError, ConnectionError)
 
 
@@ -177,14 +179,14 @@ def _proposal(random_):
 class Watched:
     """The log as the database has it, what was to come whole, and the recordings by road."""
 
-    def __init__(self, home, url):
+    def __init__(self, home, node_url):
         self.home = home
-        self.url = url
+        self.urls = dict.fromkeys(ROADS, home.url) | {"node": node_url}
         self.recordings = {road: Recording() for road in ROADS}
         self.log = []
         self.whole = []
         self.tip = None
-        self.cuts = 0
+        self.cuts = {}
 
     def is_done(self, recording):
         """At the tip, and for those who get them with a bookmark there."""
@@ -202,24 +204,35 @@ async def watched(postgres, migrated_template, tmp_path_factory):
     async with (
         _made_database(postgres, template=migrated_template) as name,
         house(_address(postgres, name), folder) as home,
-        cutting(home.url, random.Random(seed)) as (proxy, url),
+        node(home.settings("node-1")) as follower,
+        cutting(home.url, random.Random(seed)) as at_cms,
+        cutting(follower.url, random.Random(seed + 2)) as at_node,
     ):
+        await known(follower)
         await home.commit_many(START + 5)
-        found = Watched(home, home.url)
-        await _record(found, url, proxy, random.Random(seed + 1))
-        found.cuts = proxy.cuts
+        await same(follower, home.applied)
+        found = Watched(home, follower.url)
+        proxies = dict.fromkeys(ROADS, at_cms) | {"node": at_node}
+        await _record(found, proxies, random.Random(seed + 1))
+        found.cuts = {road: proxy.cuts for road, (proxy, _) in proxies.items()}
         yield found
 
 
-async def _record(found, url, proxy, random_):
-    watches = {"stream": watch_stream, "poll": watch_poll, "follow": watch_follow}
+async def _record(found, proxies, random_):
+    watches = {
+        "stream": watch_stream,
+        "poll": watch_poll,
+        "follow": watch_follow,
+        "node": watch_stream,
+    }
     async with (
         asyncio.timeout(TIMEOUT_S),
         aiohttp.ClientSession() as session,
         asyncio.TaskGroup() as group,
     ):
         for road, watch in watches.items():
-            group.create_task(watch(session, url, found.recordings[road], found.is_done))
+            recording, (_, url) = found.recordings[road], proxies[road]
+            group.create_task(watch(session, url, recording, found.is_done))
         wrote = [write(found.home.url, random.Random(random_.random())) for _ in range(WRITERS)]
         found.whole = [batch for whole in await asyncio.gather(*wrote) for batch in whole]
         # Known before it is committed: who is at the end so far must wait for it as well.
@@ -227,7 +240,8 @@ async def _record(found, url, proxy, random_):
         found.log = list(
             await found.home.engine.entries_after(Epoch(0), entries_max=10_000, bytes_max=1 << 26)
         )
-        proxy.is_cutting = False
+        for proxy, _ in proxies.values():
+            proxy.is_cutting = False
         # Somebody may wait at a tip that it has; the last commit wakes it.
         await found.home.commit(SetExtension(name="last", value="1"))
         found.log += await found.home.engine.entries_after(
@@ -245,14 +259,15 @@ def recording(watched, road):
     found = watched.recordings[road]
     print(
         f"{road}: {len(found.entries)} entries, {len(found.seen) - len(found.entries)} bookmarks, "
-        f"{found.connections} connections, {watched.cuts} cuts, tip {watched.tip}"
+        f"{found.connections} connections, {watched.cuts[road]} cuts, tip {watched.tip}"
     )
     return found
 
 
 async def test_connections_were_cut(watched):
-    assert watched.cuts > 5
-    assert watched.recordings["stream"].connections > 1
+    assert watched.cuts["stream"] > 5
+    for road in STREAMS:
+        assert watched.recordings[road].connections > 1
 
 
 async def test_filter_nothing_comes_that_was_not_asked_for(watched, recording):
@@ -262,15 +277,15 @@ async def test_filter_nothing_comes_that_was_not_asked_for(watched, recording):
 
 
 async def test_filter_another_clusters_watcher_is_refused(watched, road):
-    path = {"stream": "/v1/log/stream?after=0"}.get(road, "/v1/log?after=0&wait=5")
+    path = "/v1/log/stream?after=0" if road in STREAMS else "/v1/log?after=0&wait=5"
     if road == "follow":
-        async with Client(watched.url, cluster=str(uuid4())) as client:
+        async with Client(watched.urls[road], cluster=str(uuid4())) as client:
             with pytest.raises(DivergedError):
                 await anext(client.follow(0))
         return
     async with (
         aiohttp.ClientSession(headers={"Ringlog-Cluster": str(uuid4())}) as session,
-        session.get(f"{watched.url}{path}") as response,
+        session.get(f"{watched.urls[road]}{path}") as response,
     ):
         assert response.status == 409
 
@@ -317,19 +332,19 @@ async def test_resumable_from_any_epoch(watched, road):
 async def test_resumable_never_into_another_history(watched, road):
     after = watched.tip // 2
     if road == "follow":
-        async with Client(watched.url) as client:
+        async with Client(watched.urls[road]) as client:
             with pytest.raises(DivergedError):
                 await anext(client.follow(after, after_hash=bytes(32)))
         return
-    path = {"stream": "/v1/log/stream"}.get(road, "/v1/log")
-    url = f"{watched.url}{path}?after={after}&hash={'0' * 64}"
+    path = "/v1/log/stream" if road in STREAMS else "/v1/log"
+    url = f"{watched.urls[road]}{path}?after={after}&hash={'0' * 64}"
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         assert (response.status, (await response.json())["code"]) == (409, "diverged")
 
 
 async def _first(watched, road, after):
     if road == "follow":
-        async with Client(watched.url) as client:
+        async with Client(watched.urls[road]) as client:
             known = watched.log[after - 1].hash if after else None
             following = client.follow(after, after_hash=known)
             found = await anext(following)
@@ -337,9 +352,9 @@ async def _first(watched, road, after):
             return found
     recording = Recording()
     recording.seen.append(Seen(after, 0))
-    watch = watch_stream if road == "stream" else watch_poll
+    watch = watch_stream if road in STREAMS else watch_poll
     async with aiohttp.ClientSession() as session, asyncio.timeout(TIMEOUT_S):
-        await watch(session, watched.url, recording, lambda found: bool(found.entries))
+        await watch(session, watched.urls[road], recording, lambda found: bool(found.entries))
     return recording.entries[0]
 
 
