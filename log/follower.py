@@ -14,12 +14,11 @@ from encoding.errors import DecodeError
 from log.chain import HASH_BYTES, seal_payload
 from log.entry import SealedEntry
 from log.messages import Message
-from log.reorder import ReorderBuffer
+from log.reorder import DEFAULT_ROOM, ReorderBuffer, Room
 from log.replay import Applied, ReplayError, apply
 from metadata.cluster import ClusterId
 from metadata.epoch import Epoch
 
-PENDING_MAX = 4096
 DIGITS_MAX = 16
 
 Apply = Callable[[SealedEntry, Applied], Applied]
@@ -85,16 +84,14 @@ class Follower:
         applied: Applied,
         *,
         cluster: ClusterId,
-        pending_max: int = PENDING_MAX,
+        room: Room = DEFAULT_ROOM,
         apply: Apply = apply,
     ) -> None:
         self.applied = applied
         self._apply_to = apply
         self.faults: Counter[Fault] = Counter()
         self._cluster = cluster
-        self._buffer: ReorderBuffer[FannedOut] = ReorderBuffer(
-            applied.metadata.epoch, pending_max=pending_max
-        )
+        self._buffer: ReorderBuffer[FannedOut] = ReorderBuffer(applied.metadata.epoch, room)
 
     @property
     def missing_from(self) -> Epoch | None:

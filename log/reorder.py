@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
 from metadata.epoch import Epoch, following
 
 
@@ -13,8 +15,21 @@ class Arrival(Protocol):
     @property
     def epoch(self) -> Epoch: ...
 
+    @property
+    def payload(self) -> bytes: ...
+
 
 A = TypeVar("A", bound=Arrival)
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """How much may wait: what claims to come later may be forged, and anybody can forge much."""
+
+    entries_max: int = 4096
+    bytes_max: int = 64 * 1024 * 1024
+
+
+DEFAULT_ROOM = Room()
 
 
 class ReorderBuffer(Generic[A]):
@@ -26,11 +41,12 @@ class ReorderBuffer(Generic[A]):
     `missing_from` says where to resume reading the log.
     """
 
-    def __init__(self, applied: Epoch, *, pending_max: int) -> None:
+    def __init__(self, applied: Epoch, room: Room = DEFAULT_ROOM) -> None:
         self._applied = applied
         self.newest = applied
         self._pending: dict[Epoch, A] = {}
-        self._pending_max = pending_max
+        self._pending_bytes = 0
+        self._room = room
 
     def push(self, arrival: A) -> None:
         """Keep it, if it may still be needed and there is room."""
@@ -38,11 +54,12 @@ class ReorderBuffer(Generic[A]):
         if epoch <= self._applied:
             return
         self.newest = max(self.newest, epoch)
-        is_next = epoch == following(self._applied)
         # A full buffer still takes the next in line, or it could never drain. Anything
         # else may be let go: the log has it, and `missing_from` will ask for it again.
-        if is_next or epoch in self._pending or len(self._pending) < self._pending_max:
+        if epoch == following(self._applied) or self._has_room(arrival):
+            self._drop(epoch)
             self._pending[epoch] = arrival
+            self._pending_bytes += len(arrival.payload)
 
     def hear_of(self, epoch: Epoch) -> None:
         """There is an entry at this epoch, or so somebody says."""
@@ -60,14 +77,13 @@ class ReorderBuffer(Generic[A]):
 
     def refuse(self) -> None:
         """The next in line is not what it says; its epoch has to come by another road."""
-        self._pending.pop(following(self._applied), None)
+        self._drop(following(self._applied))
 
     def advance(self, applied: Epoch) -> None:
         """Everything up to here is applied, by whichever road it came."""
-        if applied == following(self._applied):
-            self._pending.pop(applied, None)
-        else:
-            self._pending = {key: kept for key, kept in self._pending.items() if key > applied}
+        is_step = applied == following(self._applied)
+        for epoch in [applied] if is_step else [key for key in self._pending if key <= applied]:
+            self._drop(epoch)
         self._applied = applied
         self.newest = max(self.newest, applied)
 
@@ -75,7 +91,19 @@ class ReorderBuffer(Generic[A]):
         """The log ends at `tip`: forget what claimed to come after it, and say how many did."""
         beyond = [epoch for epoch in self._pending if epoch > tip]
         for epoch in beyond:
-            del self._pending[epoch]
+            self._drop(epoch)
         heard = self.newest > max(tip, self._applied)
         self.newest = max(tip, self._applied)
         return max(len(beyond), int(heard))
+
+    def _has_room(self, arrival: A) -> bool:
+        kept = self._pending.get(arrival.epoch)
+        freed_bytes = 0 if kept is None else len(kept.payload)
+        size_bytes = self._pending_bytes - freed_bytes + len(arrival.payload)
+        has_place = kept is not None or len(self._pending) < self._room.entries_max
+        return has_place and size_bytes <= self._room.bytes_max
+
+    def _drop(self, epoch: Epoch) -> None:
+        dropped = self._pending.pop(epoch, None)
+        if dropped is not None:
+            self._pending_bytes -= len(dropped.payload)

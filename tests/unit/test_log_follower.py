@@ -11,6 +11,7 @@ from encoding.entries import encode_entry
 from log.chain import NO_HASH, link, seal
 from log.follower import Fault, Follower
 from log.messages import Message, message_of
+from log.reorder import Room
 from log.replay import NOTHING_APPLIED, ReplayError, replayed
 from log.shared_replay import SharedReplay
 from metadata.cluster import ClusterId
@@ -59,7 +60,7 @@ arrivals = st.one_of(
 @given(st.lists(arrivals, max_size=80), st.integers(0, 20), st.randoms(use_true_random=False))
 def test_whatever_fan_out_brings_leads_along_the_log(messages, pending_max, chance):
     """Loss, repetition, disorder and forgery: each version is one that the log led to."""
-    follower = follower_at(pending_max=pending_max)
+    follower = follower_at(room=Room(entries_max=pending_max))
     for message in messages:
         follower.hear(message)
         if chance.random() < 0.3:
