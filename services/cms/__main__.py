@@ -44,6 +44,7 @@ from services.duties import busy, stop_asked
 from services.http.roles import TokensError, load_tokens
 from services.http.serving import Address
 from services.logging import log_to_stderr
+from services.notices import notify_turned
 from services.settings import CmsSettings, Listen, SettingsError, bearer_token, cms_settings
 from snapshots.postgres import PostgresSnapshots
 
@@ -121,7 +122,7 @@ async def tasks(
         if relay is not None:
             relay.wake(tip)
 
-    duties = [leading.run(), listen(settings.dsn, wake)]
+    duties = [leading.run(), listen(settings.dsn, wake, on_turn=notify_turned)]
     if relay is not None:
         duties.append(relay.run())
     async with busy(tuple(duties)):

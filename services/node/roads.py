@@ -20,6 +20,7 @@ from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId, NodeState
 from metadata.epoch import Epoch
 from services.node.metrics import NodeMetrics
+from services.notices import notify_turned
 from services.settings import NodeSettings
 
 logger = structlog.get_logger()
@@ -44,6 +45,7 @@ def fan_out(settings: NodeSettings, following: Following) -> Iterator[Coroutine[
             lambda: following.follower.applied.metadata.epoch,
             following.hear,
             lambda tip: _heard_of(following, tip),
+            on_turn=notify_turned,
         )
 
 

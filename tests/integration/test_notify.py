@@ -10,7 +10,7 @@ import pytest
 
 from log.chain import NO_ENTRIES, tip_of
 from log.follower import fanned_out
-from log.notify import LOOK_EVERY_S, NEWS_MAX, bring
+from log.notify import LOOK_EVERY_S, NEWS_MAX, bring, ignore_turn
 from log.postgres import CHANNEL, PostgresLog
 from log.postgres_sessions import Sessions
 from log.sequencer import BEYOND_ALL
@@ -38,7 +38,7 @@ async def log(database):
 
 
 @asynccontextmanager
-async def listening(dsn, *, position=EMPTY):
+async def listening(dsn, *, position=EMPTY, on_turn=ignore_turn):
     """What was brought and told, in the order in which it came; `position` stands still."""
     came: list[Any] = []
 
@@ -48,7 +48,9 @@ async def listening(dsn, *, position=EMPTY):
         came.append((arrival.epoch, arrival.payload, arrival.hash))
 
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(bring(dsn, lambda: Epoch(position), receive, came.append))
+        task = group.create_task(
+            bring(dsn, lambda: Epoch(position), receive, came.append, on_turn=on_turn)
+        )
         await until(lambda: bool(came), timeout_s=10)  # it listens, and says so
         yield came
         task.cancel()
@@ -111,12 +113,50 @@ async def a_stranger(database):
     """Somebody who may connect, and nothing else."""
     async with asking(database) as owner:
         await owner.execute(f"CREATE ROLE {STRANGER} LOGIN PASSWORD '{STRANGER}'")
-        parts = urlsplit(database)
-        place = parts.netloc.rpartition("@")[2]
         try:
-            yield parts._replace(netloc=f"{STRANGER}:{STRANGER}@{place}").geturl()
+            yield as_stranger(database)
         finally:
             await owner.execute(f"DROP ROLE {STRANGER}")
+
+
+def as_stranger(database):
+    parts = urlsplit(database)
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{STRANGER}:{STRANGER}@{place}").geturl()
+
+
+async def test_whom_the_server_does_not_let_in_looks_at_intervals(database, log):
+    """Told once, until it is let in; nothing depends on it."""
+    turns: list[Exception | None] = []
+    async with listening(as_stranger(database), on_turn=turns.append) as came:
+        await until(lambda: len(came) > 1, timeout_s=10)
+        assert len(turns) == 1
+        assert isinstance(turns[0], asyncpg.PostgresError)
+        async with a_stranger(database):
+            await until(lambda: len(turns) > 1, timeout_s=10)
+            await log.append(FEW, onto=NO_ENTRIES)
+            await until(lambda: bool(news(came)), timeout_s=10)
+
+    assert turns[1:] == [None]
+    assert news(came) == [FEW[-1].epoch]
+
+
+async def test_a_server_that_refuses_to_listen_is_asked_at_intervals(database, monkeypatch):
+    """As a hot standby does."""
+    asked: list[object] = []
+
+    async def refuse(*arguments):
+        asked.append(arguments)
+        raise asyncpg.ReadOnlySQLTransactionError("cannot execute LISTEN during recovery")
+
+    monkeypatch.setattr(asyncpg.Connection, "add_listener", refuse)
+    turns: list[Exception | None] = []
+    async with listening(database, on_turn=turns.append) as came:
+        await until(lambda: len(came) > 1, timeout_s=10)
+        assert len(asked) == len(came)
+
+    assert set(came) == {BEYOND_ALL}
+    assert len(turns) == 1
 
 
 async def test_a_look_is_due_now_and_then_however_much_is_told(database):
