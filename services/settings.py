@@ -12,6 +12,7 @@ from log.postgres_room import PARTITION_EPOCHS_MAX, PARTITION_EPOCHS_MIN
 
 PREFIX = "RINGLOG_"
 PORT_MAX = 65535
+_DIGITS_MAX = 6
 
 
 class SettingsError(Exception):
@@ -107,7 +108,7 @@ def node_settings(environment: Mapping[str, str]) -> NodeSettings:
         advertised=given.get("ADVERTISE", listen.authority),
         datacenter=given.get("DATACENTER", "dc1"),
         rack=given.get("RACK", "r1"),
-        kafka=given.get("KAFKA"),
+        kafka=_brokers(given.get("KAFKA")),
         topic=given.get("KAFKA_TOPIC"),
         dsn=given.get("POSTGRES_DSN"),
         tokens_file=None if tokens is None else Path(tokens),
@@ -196,7 +197,7 @@ def cms_settings(environment: Mapping[str, str]) -> CmsSettings:
         listen=_listen("LISTEN", given.get("LISTEN", "127.0.0.1:7400"), is_shared=True),
         own_listen=_listen("OWN_LISTEN", given.get("OWN_LISTEN", "127.0.0.1:7401")),
         advertised=given.get("ADVERTISE"),
-        kafka=given.get("KAFKA"),
+        kafka=_brokers(given.get("KAFKA")),
         topic=given.get("KAFKA_TOPIC"),
         tokens_file=None if tokens is None else Path(tokens),
         tls_certificate=given.get("TLS_CERTIFICATE"),
@@ -215,6 +216,32 @@ def _partition_epochs(text: str | None) -> int | None:
     if not (is_number and low <= int(text) <= high):
         raise SettingsError(f"{PREFIX}PARTITION_EPOCHS must be {low} to {high}, not {text[:20]!r}")
     return int(text)
+
+
+def _brokers(text: str | None) -> str | None:
+    """As the library takes them. It finds out what is wrong with one only when it connects."""
+    if text is None:
+        return None
+    brokers = _seeds(text)
+    if not brokers or not all(map(_is_broker, brokers)):
+        raise SettingsError(
+            f"{PREFIX}KAFKA must be HOST:PORT with commas between them, not {text[:100]!r}"
+        )
+    return ",".join(brokers)
+
+
+def _is_broker(text: str) -> bool:
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        # Then it is at the port that Kafka has by default.
+        return _is_name(text)
+    is_port = port.isascii() and port.isdigit() and 0 < int(port[:_DIGITS_MAX]) <= PORT_MAX
+    is_address = host.startswith("[") and host.endswith("]")
+    return is_port and is_address == (":" in host) and _is_name(host.strip("[]"))
+
+
+def _is_name(host: str) -> bool:
+    return bool(host) and not any(each.isspace() or each in "/@[]" for each in host)
 
 
 def _listen(name: str, text: str, *, is_shared: bool = False) -> Listen:

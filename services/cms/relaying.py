@@ -15,7 +15,7 @@ from log.kafka import KafkaPublisher
 from log.postgres import PostgresLog
 from log.postgres_positions import PostgresPositions
 from log.postgres_sessions import Sessions
-from log.store import TrimmedError
+from log.store import StoreUnavailableError, TrimmedError
 from metadata.epoch import Epoch
 
 logger = structlog.get_logger()
@@ -59,9 +59,16 @@ class WhileSequencing:
             # A topic that was begun late, or stood still for long. Whoever follows it finds a gap
             # and asks the log, as after any other loss.
             logger.warning("fanout_jumped", before=epoch, to=error.seam)
-            return await self._log.read_after(
-                error.seam, entries_max=entries_max, bytes_max=bytes_max
-            )
+            return await self._from_seam(error.seam, entries_max, bytes_max)
+
+    async def _from_seam(
+        self, seam: Epoch, entries_max: int, bytes_max: int
+    ) -> Sequence[SealedEntry]:
+        try:
+            return await self._log.read_after(seam, entries_max=entries_max, bytes_max=bytes_max)
+        except TrimmedError as error:
+            # Somebody trims at this moment; the next look finds the new seam.
+            raise StoreUnavailableError(str(error)) from error
 
 
 @asynccontextmanager

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from services.settings import Listen, SettingsError, cms_settings, driver_settings
+from services.settings import (
+    Listen,
+    SettingsError,
+    cms_settings,
+    driver_settings,
+    node_settings,
+)
 
 DSN = "postgresql://someone:secret@db/ringlog"
+A_NODE = {"RINGLOG_SEEDS": "http://cms", "RINGLOG_STATE_DIR": "state"}
 
 
 def test_variables_become_values():
@@ -67,6 +74,48 @@ def test_a_wrong_variable_is_named_and_no_secret_told(environment, named):
         cms_settings(environment)
     assert named in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "brokers"),
+    [
+        ("kafka", "kafka"),
+        ("kafka-1:9092, kafka-2:9092 ,", "kafka-1:9092,kafka-2:9092"),
+        ("[::1]:9092", "[::1]:9092"),
+    ],
+)
+def test_brokers_are_named_by_host_and_port(text, brokers):
+    told = {"RINGLOG_KAFKA": text}
+
+    assert cms_settings({"RINGLOG_POSTGRES_DSN": DSN, **told}).kafka == brokers
+    assert node_settings({**A_NODE, **told}).kafka == brokers
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kafka:abc",
+        "kafka:",
+        ":9092",
+        "kafka:0",
+        "kafka:70000",
+        "kafka:" + "9" * 5000,
+        "::1:9092",
+        "[::1:9092",
+        "[kafka]:9092",
+        "kafka://kafka:9092",
+        "ka fka:9092",
+        "good:9092,bad:x",
+        ",",
+    ],
+)
+def test_what_is_no_broker_is_refused_at_the_start(text):
+    """Later it would end whoever connects."""
+    told = {"RINGLOG_KAFKA": text}
+    with pytest.raises(SettingsError, match="RINGLOG_KAFKA must be HOST:PORT"):
+        cms_settings({"RINGLOG_POSTGRES_DSN": DSN, **told})
+    with pytest.raises(SettingsError, match="RINGLOG_KAFKA must be HOST:PORT"):
+        node_settings({**A_NODE, **told})
 
 
 @pytest.mark.parametrize("missing", ["RINGLOG_TLS_KEY", "RINGLOG_TLS_CERTIFICATE"])
