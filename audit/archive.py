@@ -3,6 +3,7 @@
 manifest.json                          written last; what it does not name is not there yet
 segments/000000000001-000000008192.avro   entries in order
 snapshots/000000008192.avro               the metadata at one epoch
+seams/000000008192.avro                   where another archive goes before: its last entry
 checkpoints/000000008192                  a signed checkpoint of the tree of so many entries
 checkpoint                                the newest of them again, where C2SP looks for it
 tile/...                                  the Merkle tree and its leaves, as C2SP tlog-tiles
@@ -14,7 +15,7 @@ from hashlib import sha256
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from audit.errors import ArchiveError, NotThereError
 from audit.folder import Folder
@@ -27,6 +28,7 @@ MANIFEST = "manifest.json"
 CHECKPOINT = "checkpoint"
 SEGMENTS = "segments"
 SNAPSHOTS = "snapshots"
+SEAMS = "seams"
 CHECKPOINTS = "checkpoints"
 TILES = "tile"
 
@@ -64,6 +66,12 @@ class SnapshotFile(File, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hash: Hex32
 
 
+class SeamEntry(Segment, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The entry at `after`, and the proof that it is the last leaf of the tree there."""
+
+    proof: tuple[Hex32, ...]
+
+
 class CheckpointFile(File, frozen=True, kw_only=True, forbid_unknown_fields=True):
     epoch: Number
 
@@ -86,10 +94,11 @@ ORIGIN = Seam(epoch=0, hash=NO_ENTRIES.hash.hex(), root=EMPTY_ROOT.hex())
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The entries behind `after` up to `tip`; `after` is the origin unless an archive goes before.
 
-    `cluster` and `name` are the cluster's; the first entry says the same.
+    `cluster` and `name` are the cluster's; the first entry says the same. With a `seam_entry` the
+    format is v2; archives that begin behind another and have none are by releases before it.
     """
 
-    format: Literal["ringlog.archive.v1"] = "ringlog.archive.v1"
+    format: Literal["ringlog.archive.v1", "ringlog.archive.v2"] = "ringlog.archive.v1"
     cluster: ClusterId
     name: str
     after: Seam
@@ -97,6 +106,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     segments: tuple[Segment, ...]
     snapshots: tuple[SnapshotFile, ...] = ()
     checkpoints: tuple[CheckpointFile, ...] = ()
+    seam_entry: SeamEntry | UnsetType = UNSET
+
+    def files(self) -> tuple[File, ...]:
+        """Everything that it names."""
+        seam = () if self.seam_entry is UNSET else (self.seam_entry,)
+        return (*self.segments, *self.snapshots, *self.checkpoints, *seam)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -154,6 +169,10 @@ def checkpoint_path(size: int, digest: str) -> str:
     """Named by its content, too: with a signature more it is another file."""
     return f"{CHECKPOINTS}/{size:012}-{digest[:8]}"
 
+def seam_path(epoch: int) -> str:
+    return f"{SEAMS}/{epoch:012}.avro"
+
+
 
 def _fault_of(manifest: Manifest) -> str | None:
     """What cannot be right, whatever the files hold."""
@@ -168,7 +187,21 @@ def _fault_of(manifest: Manifest) -> str | None:
         before = Tip(Epoch(segment.last), bytes.fromhex(segment.hash))
     if before != manifest.tip.tip:
         return f"its segments end at epoch {before.epoch} and its tip is {manifest.tip.epoch}"
-    return _fault_beside(manifest)
+    return _fault_at_seam(manifest) or _fault_beside(manifest)
+
+
+def _fault_at_seam(manifest: Manifest) -> str | None:
+    found, after = manifest.seam_entry, manifest.after
+    if (found is UNSET) != (manifest.format == "ringlog.archive.v1"):
+        return "its format is not that of what it names"
+    if found is not UNSET and (found.path, found.first, found.last, found.hash) != (
+        seam_path(after.epoch),
+        max(1, after.epoch),
+        after.epoch,
+        after.hash,
+    ):
+        return f"{found.path} is not the entry of epoch {after.epoch}, where it begins"
+    return None
 
 
 def _fault_beside(manifest: Manifest) -> str | None:

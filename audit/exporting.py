@@ -57,7 +57,8 @@ class Export:
     def wanted(self, epochs: Iterable[Epoch]) -> list[Epoch]:
         """Which of the source's snapshots to keep: some way apart, and the newest."""
         kept = set(self._writer.snapshots)
-        known = sorted(kept | {epoch for epoch in epochs if epoch <= self.tip.epoch})
+        begin, end = max(1, self._writer.after), self.tip.epoch
+        known = sorted(kept | {epoch for epoch in epochs if begin <= epoch <= end})
         chosen: list[Epoch] = []
         before = EMPTY
         for epoch in known:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from audit.anchors import Anchor
 from audit.archive import MANIFEST, Manifest, Segment, SnapshotFile
 from audit.containers import Stored
 from audit.errors import ArchiveError
 from audit.folder import Folder
 from audit.resuming import tree_at
+from audit.seams import read_seam
 from audit.segments import SEGMENT_FILE_BYTES_MAX, chained
 from audit.stored_snapshots import applied_from, read_snapshot
 from audit.tile_files import partial_widths, whole
@@ -18,9 +21,20 @@ from audit.tiles import TILE_WIDTH, Place, Tile, TileTree, tile_bytes
 from encoding.entries import Entry, decode_entry
 from encoding.errors import DecodeError
 from log.chain import HASH_BYTES, seal_payload
+from log.entry import SealedEntry
 from log.replay import NOTHING_APPLIED, Applied, ReplayError, apply
 from metadata.epoch import EMPTY, Epoch
 from transformations.initialize import Initialize
+
+
+class Beginning(msgspec.Struct, frozen=True):
+    """What could be seen of where an archive begins: its hash in the tree, its snapshot's digest.
+
+    Both are seen where its entry is kept; archives of earlier releases may lack it.
+    """
+
+    hash_seen: bool
+    digest_seen: bool
 
 
 def check_entries(
@@ -30,19 +44,21 @@ def check_entries(
     tiles: Iterable[Place],
     *,
     recompute: bool,
-) -> None:
+) -> Beginning:
     """From the first entry to the last; the first fault is an `ArchiveError`.
 
     `anchors` are in the order of their epochs and `tiles` are all that there are.
     """
     going = _Pass(files, manifest, tree_at(files, manifest.after), partial_widths(tiles))
     going.anchors.extend(anchors)
+    seam = read_seam(files, manifest)
     if recompute:
-        going.applied = _start(files, manifest)
-    going.start()
+        going.applied = _start(files, manifest, seam)
+    beginning = going.start(seam)
     for segment in manifest.segments:
         going.check_segment(segment)
     going.finish()
+    return beginning
 
 
 class _Pass:
@@ -58,12 +74,17 @@ class _Pass:
         self._tree = tree
         self._widths = widths
         self._snapshots = deque(manifest.snapshots)
-        self._agreed = EMPTY
+        self._agreed = manifest.after.tip.epoch
         self.anchors: deque[Anchor] = deque()
         self.applied: Applied | None = None
 
-    def start(self) -> None:
+    def start(self, seam: SealedEntry | None) -> Beginning:
         after = self._manifest.after.tip
+        last_leaf = self._tree.last_leaf
+        if after.epoch and last_leaf not in {None, after.hash}:
+            raise ArchiveError(
+                MANIFEST, f"its hash of epoch {after.epoch}, where it begins, is not in the tree"
+            )
         if self.anchors and self.anchors[0].epoch < after.epoch:
             raise ArchiveError(
                 self.anchors[0].where,
@@ -72,7 +93,10 @@ class _Pass:
         self._check_anchors()
         if self._snapshots and self._snapshots[0].epoch == after.epoch:
             file = self._snapshots.popleft()
-            self._check_snapshot(file, bytes.fromhex(file.digest), after.hash)
+            self._check_snapshot(file, _digest_at_seam(file, seam), after.hash)
+        is_kept = after.epoch == EMPTY or seam is not None
+        has_snapshot = after.epoch in {file.epoch for file in self._manifest.snapshots[:1]}
+        return Beginning(is_kept or last_leaf is not None, is_kept or not has_snapshot)
 
     def check_segment(self, segment: Segment) -> None:
         data = self._files.read(segment.path, bytes_max=SEGMENT_FILE_BYTES_MAX)
@@ -138,13 +162,18 @@ class _Pass:
         while self.anchors and self.anchors[0].epoch == self._tree.size:
             anchor = self.anchors.popleft()
             if self._tree.root() != anchor.root:
-                raise ArchiveError(
-                    anchor.where,
-                    f"epochs {self._agreed + 1} to {anchor.epoch} are not those that were signed",
-                    epoch=Epoch(self._agreed + 1),
-                )
+                raise self._disagreement(anchor)
             if anchor.counts:
                 self._agreed = anchor.epoch
+
+    def _disagreement(self, anchor: Anchor) -> ArchiveError:
+        """Of epochs that the archive holds, and of those before it where they may be to blame."""
+        first = Epoch(self._agreed + 1)
+        if anchor.epoch < first:
+            fault = f"what goes before, up to epoch {anchor.epoch}, is not what was signed"
+            return ArchiveError(anchor.where, fault, epoch=anchor.epoch)
+        fault = f"epochs {first} to {anchor.epoch} are not those that were signed"
+        return ArchiveError(anchor.where, fault, epoch=first)
 
     def _check_tile(self, tile: Tile) -> None:
         """The file of the tile, and shorter ones that are still there."""
@@ -172,7 +201,12 @@ class _Pass:
             raise ArchiveError(MANIFEST, f"the cluster is called {name}")
 
 
-def _start(files: Folder, manifest: Manifest) -> Applied:
+def _digest_at_seam(file: SnapshotFile, seam: SealedEntry | None) -> bytes:
+    """By the entry that led to it; where that is not kept, nothing but the next one can tell."""
+    return bytes.fromhex(file.digest) if seam is None else seam.entry.digest
+
+
+def _start(files: Folder, manifest: Manifest, seam: SealedEntry | None) -> Applied:
     """What the first entry is executed on: nothing, or the snapshot where the archive begins."""
     after = manifest.after.tip
     if after.epoch == EMPTY:
@@ -181,7 +215,7 @@ def _start(files: Folder, manifest: Manifest) -> Applied:
         if file.epoch == after.epoch:
             return applied_from(
                 read_snapshot(files, file),
-                digest=bytes.fromhex(file.digest),
+                digest=_digest_at_seam(file, seam),
                 entry_hash=after.hash,
                 cluster=manifest.cluster,
             )

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 from audit.archive import Manifest, Segment, read_manifest
 from audit.errors import ArchiveError
 from audit.folder import Folder, folder
 from audit.history import SnapshotUnusableError
+from audit.seams import read_seam
 from audit.segments import SEGMENT_FILE_BYTES_MAX, chained
 from audit.stored_snapshots import applied_from, read_snapshot
 from audit.tile_files import TileFiles
 from encoding.errors import DecodeError
 from log.chain import Tip, seal_payload
 from log.entry import SealedEntry
-from log.replay import Applied
+from log.replay import Applied, ReplayError, replay
 from metadata.epoch import Epoch
 from snapshots.store import Snapshot
 
@@ -75,17 +76,32 @@ class Archive:
     def restored(self, epoch: Epoch) -> Applied:
         try:
             snapshot = self.snapshot(epoch)
-            if epoch == self.after.epoch:
-                # Its entry is in the archive before this one; the next entry holds it to account.
-                digest, entry_hash = snapshot.digest, self.after.hash
-            else:
-                sealed = self.entry(epoch)
-                digest, entry_hash = sealed.entry.digest, sealed.hash
+            sealed = self.seam_entry() if epoch == self.after.epoch else self.entry(epoch)
+            if sealed is None:
+                return self._restored_at_seam(snapshot)
             return applied_from(
-                snapshot, digest=digest, entry_hash=entry_hash, cluster=self.manifest.cluster
+                snapshot,
+                digest=sealed.entry.digest,
+                entry_hash=sealed.hash,
+                cluster=self.manifest.cluster,
             )
-        except (ArchiveError, DecodeError) as error:
+        except (ArchiveError, DecodeError, ReplayError) as error:
             raise SnapshotUnusableError(epoch, str(error)) from error
+
+    def seam_entry(self) -> SealedEntry | None:
+        """The entry where the archive begins; None at the origin, and where it was not kept."""
+        return read_seam(self.files, self.manifest)
+
+    def _restored_at_seam(self, snapshot: Snapshot) -> Applied:
+        """Without the entry that led to it, the next one holds it to account, if there is one."""
+        applied = applied_from(
+            snapshot,
+            digest=snapshot.digest,
+            entry_hash=self.after.hash,
+            cluster=self.manifest.cluster,
+        )
+        replay(islice(self.entries(self.after.epoch, self.tip.epoch), 1), applied)
+        return applied
 
     def _segment(self, segment: Segment, after: Epoch) -> Iterator[SealedEntry]:
         data = self.files.read(segment.path, bytes_max=SEGMENT_FILE_BYTES_MAX)
@@ -178,7 +194,9 @@ def _check_seam(before: Archive, following: Archive) -> None:
     if begin > end:
         raise ArchiveError(name, f"epochs {end + 1} to {begin} are missing before it")
     expected = before.after.hash if begin == before.after.epoch else before.entry(begin).hash
-    if following.after.hash != expected:
+    # A hash alone may be anybody's: what was signed behind the seam is the tree that it is in.
+    is_same_tree = begin < end or following.manifest.after.root == before.manifest.tip.root
+    if following.after.hash != expected or not is_same_tree:
         raise ArchiveError(
             name, f"it disagrees with {before.files.name} at epoch {begin} or before"
         )

@@ -86,7 +86,8 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
             return Trust.TAMPERED
         if self.contents.replay is None or not self.contents.replay.holds:
             return Trust.BROKEN
-        return Trust.ANCHORED if self.sources[-1].is_anchored else Trust.UNANCHORED
+        is_anchored = all(source.is_anchored for source in self.sources)
+        return Trust.ANCHORED if is_anchored else Trust.UNANCHORED
 
     @property
     def holds(self) -> bool:

@@ -95,6 +95,11 @@ class TileTree:
                 rest = [root_of([*row, *rest])]
         return root_of(rest)
 
+    @property
+    def last_leaf(self) -> bytes | None:
+        """None where it is in a tile that is full, and so no longer kept."""
+        return self._edge[0][-1] if self._edge[0] else None
+
     def partial(self) -> list[Tile]:
         """The tiles at the right edge that are not full."""
         rows = [self._edge[0], *self._rows()]

@@ -18,12 +18,18 @@ from log.chain import Tip
 from metadata.cluster import ClusterId
 from metadata.epoch import Epoch
 
+_UNSEEN = (
+    "the snapshot of epoch {}, where it begins, could not be held against its entry, which is in "
+    "the archive before"
+)
+
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """Everything fits together; `anchored_up_to` says how much of it somebody vouches for.
 
     What lies behind that epoch is consistent, but whoever can write the archive could have
-    written all of it. `strays` are files that do not belong to the archive and were not read.
+    written all of it. `strays` are files that do not belong to the archive and were not read;
+    `unchecked` says in sentences what could not be held against anything.
     """
 
     archive: str
@@ -36,6 +42,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     anchored_by: tuple[str, ...]
     recomputed: bool
     strays: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
     @property
     def is_anchored(self) -> bool:
@@ -43,7 +50,13 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
+        """The verdict in one line."""
+        return "; ".join([self._said(), *self.unchecked])
+
+    def _said(self) -> str:
         epochs = f"epochs {self.after + 1} to {self.tip.epoch}"
+        if self.after == self.tip.epoch:
+            epochs = f"no entries behind epoch {self.after}"
         if not self.anchored_by:
             return f"{epochs}: consistent, not anchored"
         names = ", ".join(self.anchored_by)
@@ -91,20 +104,26 @@ def verify(place: str | Path | Folder, given: Given = NOTHING_GIVEN) -> Verified
         anchors = anchors_of(files, manifest, given.keys, given.checkpoints)
         paths = list(files.paths())
         tiles = _tiles(paths, manifest.tip.epoch)
-        check_entries(files, manifest, anchors, tiles.values(), recompute=given.recompute)
+        beginning = check_entries(
+            files, manifest, anchors, tiles.values(), recompute=given.recompute
+        )
     except ArchiveError as error:
         return Fault(where=error.where, epoch=error.epoch, fault=error.fault)
     belonging = tiles.keys() | _named(manifest)
     strays = [path for path in paths if path not in belonging]
-    return _verdict(manifest, files, anchors, given, strays)
+    verdict = _verdict(manifest, files, anchors, given)
+    if isinstance(verdict, Fault):
+        return verdict
+    if not beginning.hash_seen and verdict.anchored_up_to <= verdict.after:
+        # A root that was signed where it begins says nothing of the hash there, if that is not
+        # seen to be in the tree. One that was signed later covers it with the first entry.
+        verdict = msgspec.structs.replace(verdict, anchored_up_to=Epoch(0), anchored_by=())
+    unchecked = [] if beginning.digest_seen else [_UNSEEN.format(manifest.after.epoch)]
+    return msgspec.structs.replace(verdict, strays=tuple(strays), unchecked=tuple(unchecked))
 
 
 def _verdict(
-    manifest: Manifest,
-    files: Folder,
-    anchors: Sequence[Anchor],
-    given: Given,
-    strays: Sequence[str],
+    manifest: Manifest, files: Folder, anchors: Sequence[Anchor], given: Given
 ) -> Verified | Fault:
     signed = [anchor for anchor in anchors if anchor.keys]
     if given.keys and not signed:
@@ -123,7 +142,6 @@ def _verdict(
         anchored_up_to=best.epoch if best else Epoch(0),
         anchored_by=tuple(sorted({key.name for key in best.keys})) if best else (),
         recomputed=given.recompute,
-        strays=tuple(strays),
     )
 
 
@@ -134,5 +152,4 @@ def _tiles(paths: Sequence[str], size: int) -> dict[str, Place]:
 
 
 def _named(manifest: Manifest) -> set[str]:
-    files = (*manifest.segments, *manifest.snapshots, *manifest.checkpoints)
-    return {MANIFEST, CHECKPOINT, *(file.path for file in files)}
+    return {MANIFEST, CHECKPOINT, *(file.path for file in manifest.files())}

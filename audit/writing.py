@@ -62,6 +62,11 @@ class ArchiveWriter:
         """The epochs of which the archive has snapshots."""
         committed = self._manifest.snapshots if self._manifest else ()
         return sorted(Epoch(file.epoch) for file in (*committed, *self._snapshots))
+    @property
+    def after(self) -> Epoch:
+        """Where the archive begins."""
+        return EMPTY if self._manifest is None else self._manifest.after.tip.epoch
+
 
     def append(self, sealed: SealedEntry) -> None:
         """The next entry; one of another history is refused."""
@@ -83,8 +88,9 @@ class ArchiveWriter:
             return
         manifest = self._begun()
         digest, entry_hash = snapshot.digest, manifest.after.tip.hash
-        if snapshot.epoch != manifest.after.epoch:
-            sealed = self._entry(snapshot.epoch, manifest)
+        is_seam = snapshot.epoch == manifest.after.epoch
+        sealed = self._seam if is_seam else self._entry(snapshot.epoch, manifest)
+        if sealed is not None:
             digest, entry_hash = sealed.entry.digest, sealed.hash
         applied_from(snapshot, digest=digest, entry_hash=entry_hash, cluster=manifest.cluster)
         file, data = encode_snapshot(snapshot, self._codec)
