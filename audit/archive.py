@@ -147,8 +147,12 @@ def read_manifest(archive: Folder) -> Manifest:
     return manifest
 
 
-def write_manifest(archive: Folder, manifest: Manifest) -> None:
-    """From now on this is the archive; what it names must be settled by then."""
+def write_manifest(archive: Folder, manifest: Manifest, *, over: Manifest | None) -> None:
+    """From now on this is the archive, instead of `over`; what it names must be settled by then."""
+    if find_manifest(archive) != over:
+        raise ArchiveError(
+            MANIFEST, "somebody else wrote to the archive meanwhile: begin this export again"
+        )
     archive.write(MANIFEST, encode_manifest(manifest))
     archive.settle()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from audit.archive import Manifest, find_manifest, read_manifest
 from audit.codecs import DEFAULT
@@ -11,7 +12,7 @@ from audit.folder import Folder
 from audit.keys import PrivateKey
 from audit.reading import Archive
 from audit.resuming import resume
-from audit.signing import sign_archive
+from audit.signing import sign_held
 from audit.writing import ArchiveWriter
 from log.chain import Tip
 from log.entry import SealedEntry
@@ -75,22 +76,24 @@ class Export:
         """Make all of it part of the archive, and sign it where keys are given."""
         self._writer.commit()
         if keys:
-            sign_archive(self._into, keys, at_s=at_s)
+            sign_held(self._into, keys, at_s=at_s)
         return read_manifest(self._into)
 
 
+@contextmanager
 def begin_export(
     into: Folder, *, continuing: Archive | None = None, codec: str = DEFAULT
-) -> Export:
+) -> Iterator[Export]:
     """Go on where the last export stopped, or begin: at the origin, or behind another archive.
 
     `codec` is for what is written from now on; an archive may hold files of several.
     """
-    begun = Export(into, ArchiveWriter(into, resume(into, continuing=continuing), codec))
-    if continuing is not None and continuing.tip.epoch in continuing.snapshots():
-        # With it the new archive can be replayed without the one before.
-        begun.keep(continuing.snapshot(continuing.tip.epoch))
-    return begun
+    with into.alone():
+        begun = Export(into, ArchiveWriter(into, resume(into, continuing=continuing), codec))
+        if continuing is not None and continuing.tip.epoch in continuing.snapshots():
+            # With it the new archive can be replayed without the one before.
+            begun.keep(continuing.snapshot(continuing.tip.epoch))
+        yield begun
 
 
 def export(
@@ -102,12 +105,12 @@ def export(
     continuing: Archive | None = None,
 ) -> Manifest:
     """All entries into the archive; those that it holds already must be the same."""
-    running = begin_export(into, continuing=continuing)
-    for sealed in entries:
-        running.take(sealed)
-    for snapshot in snapshots:
-        running.keep(snapshot)
-    return running.finish(keys)
+    with begin_export(into, continuing=continuing) as running:
+        for sealed in entries:
+            running.take(sealed)
+        for snapshot in snapshots:
+            running.keep(snapshot)
+        return running.finish(keys)
 
 
 async def export_live(
@@ -119,15 +122,15 @@ async def export_live(
     continuing: Archive | None = None,
 ) -> Manifest:
     """The same from a source that is waited for, with the snapshots that are worth keeping."""
-    running = begin_export(into, continuing=continuing)
-    async for sealed in entries:
-        running.take(sealed)
-    listed = await snapshots.listed(up_to=running.tip.epoch, limit=SNAPSHOTS_LISTED_MAX)
-    for epoch in running.wanted(info.epoch for info in listed):
-        snapshot = await snapshots.load(epoch)
-        if snapshot is not None:
-            running.keep(snapshot)
-    return running.finish(keys)
+    with begin_export(into, continuing=continuing) as running:
+        async for sealed in entries:
+            running.take(sealed)
+        listed = await snapshots.listed(up_to=running.tip.epoch, limit=SNAPSHOTS_LISTED_MAX)
+        for epoch in running.wanted(info.epoch for info in listed):
+            snapshot = await snapshots.load(epoch)
+            if snapshot is not None:
+                running.keep(snapshot)
+        return running.finish(keys)
 
 
 async def stored_entries(log: LogStore, *, after: Epoch) -> AsyncIterator[SealedEntry]:

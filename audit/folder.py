@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import stat
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from pyarrow import fs
@@ -25,6 +28,7 @@ class Folder:
 
     def read(self, path: str, *, bytes_max: int) -> bytes:
         """The whole file; one that is larger is refused before it is read."""
+        self._check_regular(path)
         try:
             with self._files.open_input_file(self._whole(path)) as stream:
                 size_bytes = stream.size()
@@ -36,6 +40,14 @@ class Folder:
         except OSError as error:
             raise ArchiveError(path, f"it cannot be read: {error}") from error
         return data
+
+    def _check_regular(self, path: str) -> None:
+        """A pipe or a device in place of a file would be waited for, or never end."""
+        if not self._is_local:
+            return
+        with suppress(OSError):  # Opening it tells what is wrong.
+            if not stat.S_ISREG(Path(self._whole(path)).stat().st_mode):
+                raise ArchiveError(path, "it is not a regular file")
 
     def write(self, path: str, data: bytes) -> None:
         """The old file or the new one is there at any moment, also after a crash."""
@@ -51,6 +63,33 @@ class Folder:
         except OSError as error:
             raise ArchiveError(path, f"it cannot be written: {error}") from error
         self._unsettled.add(str(PurePosixPath(whole).parent))
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else is alone in it meanwhile, on a local disk; elsewhere nothing sees to that."""
+        if not self._is_local:
+            yield
+            return
+        try:
+            Path(self._root).mkdir(parents=True, exist_ok=True)
+            handle = os.open(self._root, os.O_RDONLY)
+        except OSError as error:
+            raise ArchiveError(self.name, f"it cannot be written: {error}") from error
+        try:
+            self._lock(handle)
+            yield
+        finally:
+            os.close(handle)
+
+    def _lock(self, handle: int) -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ArchiveError(
+                self.name, "somebody else writes to it: wait until that is done"
+            ) from None
+        except OSError:
+            return  # A file system without locks on folders, as some of other machines are.
 
     def settle(self) -> None:
         """Return when what was written stays, whatever happens to the machine."""

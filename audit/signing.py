@@ -33,7 +33,13 @@ from metadata.epoch import Epoch
 
 
 def sign_archive(files: Folder, keys: Sequence[PrivateKey], *, at_s: int = 0) -> SignedCheckpoint:
-    """Sign the tree of all entries; signatures that it has already stay.
+    """Sign the tree of all entries; signatures that it has already stay."""
+    with files.alone():
+        return sign_held(files, keys, at_s=at_s)
+
+
+def sign_held(files: Folder, keys: Sequence[PrivateKey], *, at_s: int = 0) -> SignedCheckpoint:
+    """The same for who is alone in the folder already.
 
     Refuses to sign what does not extend the newest checkpoint: a log that signs two histories
     can no longer be believed. Whether the entries are sound is for `verify` to find out first.
@@ -95,7 +101,8 @@ def _store(files: Folder, manifest: Manifest, signed: SignedCheckpoint) -> None:
         files.write(file.path, data)
         files.settle()
         others = tuple(item for item in manifest.checkpoints if item.epoch != size)
-        write_manifest(files, msgspec.structs.replace(manifest, checkpoints=(*others, file)))
+        signed_one = msgspec.structs.replace(manifest, checkpoints=(*others, file))
+        write_manifest(files, signed_one, over=manifest)
     files.write(CHECKPOINT, data)
     files.settle()
     for item in manifest.checkpoints:

@@ -8,6 +8,9 @@ import msgspec
 
 from audit.archive import (
     ORIGIN,
+    SEAMS,
+    SEGMENTS,
+    SNAPSHOTS,
     Manifest,
     Seam,
     Segment,
@@ -34,7 +37,7 @@ MANIFESTS_PER_ARCHIVE = 64
 
 
 class ArchiveWriter:
-    """Appends to one archive; nobody else may write to it meanwhile.
+    """Appends to one archive; whoever finds that somebody else did meanwhile stops.
 
     What is appended counts from the next `commit` on, which happens now and then by itself. A
     crash leaves the archive as the last one made it, and files that the next export removes.
@@ -44,6 +47,8 @@ class ArchiveWriter:
         self._into = into
         self._codec = codec
         self._manifest = resumed.manifest
+        self._stored = resumed.stored
+        self._seam = resumed.seam
         self._tip = resumed.tip
         self._tree = resumed.tree
         self._open = [*resumed.open_entries]
@@ -104,11 +109,22 @@ class ArchiveWriter:
         self._write(self._tree.partial())
         manifest = self._described(before, [*self._closed, *self._open_segment()])
         self._into.settle()
-        write_manifest(self._into, manifest)
+        self._check_there(manifest)
+        write_manifest(self._into, manifest, over=self._stored)
         self._remove_superseded(before, manifest)
-        self._manifest = manifest
+        self._manifest = self._stored = manifest
         self._closed, self._snapshots = [], []
         return manifest
+
+    def _check_there(self, manifest: Manifest) -> None:
+        """Where nothing keeps another export out, it may have taken ours for a crash's remains."""
+        known = () if self._stored is None else self._stored.files()
+        added = {file.path for file in manifest.files()} - {file.path for file in known}
+        there = {path for kind in (SEGMENTS, SNAPSHOTS, SEAMS) for path in self._into.paths(kind)}
+        if not added <= there:
+            raise ArchiveError(
+                min(added - there), "somebody else removed it meanwhile: begin this export again"
+            )
 
     def _described(self, before: Manifest, added: Sequence[Segment]) -> Manifest:
         """The manifest with these segments; a last one that was not full gives way to a longer."""

@@ -90,29 +90,29 @@ def main() -> int:
 
 def write_archive(archive: Path, entries: int) -> int:
     """As a log of that length would be exported, with snapshots as a CMS takes them."""
-    running = begin_export(folder(archive))
-    applied, cadence = NOTHING_APPLIED, Cadence()
-    for number, transformation in enumerate(transformations(entries), start=1):
-        outcome = accepted(transformation, applied.metadata)
-        entry = Entry(
-            cluster=outcome.after.cluster.id,
-            epoch=outcome.after.epoch,
-            entry_id=EntryId(UUID(int=number)),
-            transformation=transformation,
-            result=outcome.result,
-            digest=outcome.after.digest,
-            actor="bench",
-            reason=None,
-            committed_at=1_700_000_000_000_000 + number,
-            committed_by="cms-1",
-        )
-        sealed = seal(entry, applied.hash)
-        applied, cadence = Applied(outcome.after, sealed.hash), cadence.after(sealed)
-        running.take(bare(sealed))
-        if cadence.due:
-            running.keep(_snapshot(applied))
-            cadence = Cadence()
-    running.finish([generate("bench.example")])
+    with begin_export(folder(archive)) as running:
+        applied, cadence = NOTHING_APPLIED, Cadence()
+        for number, transformation in enumerate(transformations(entries), start=1):
+            outcome = accepted(transformation, applied.metadata)
+            entry = Entry(
+                cluster=outcome.after.cluster.id,
+                epoch=outcome.after.epoch,
+                entry_id=EntryId(UUID(int=number)),
+                transformation=transformation,
+                result=outcome.result,
+                digest=outcome.after.digest,
+                actor="bench",
+                reason=None,
+                committed_at=1_700_000_000_000_000 + number,
+                committed_by="cms-1",
+            )
+            sealed = seal(entry, applied.hash)
+            applied, cadence = Applied(outcome.after, sealed.hash), cadence.after(sealed)
+            running.take(bare(sealed))
+            if cadence.due:
+                running.keep(_snapshot(applied))
+                cadence = Cadence()
+        running.finish([generate("bench.example")])
     return sum(path.stat().st_size for path in archive.rglob("*") if path.is_file())
 
 

@@ -79,20 +79,21 @@ def export(  # noqa: PLR0913 one parameter per option
     with history(archive, state_dir, url, token) as found, spinning("exporting"):
         keys = [load_private(path) for path in sign or []]
         before = None if continuing is None else opened(continuing)
-        running = begin_export(folder(out), continuing=before, codec=codec.value)
-        end_at = epoch_or_tip(found, up_to)
-        if up_to is None and end_at < running.tip.epoch:
-            raise end(
-                f"{out} ends at epoch {running.tip.epoch} and this log at {end_at}: it has lost "
-                "entries, or it is another log. Restore them before anybody goes on with it.",
-                Exit.REFUSED,
-            )
-        # The last one that the archive has comes again, to see that it is the same log.
-        begin = max(running.tip.epoch - 1, 0 if before is None else before.tip.epoch)
-        for sealed in found.entries(Epoch(begin), end_at):
-            running.take(sealed)
-        _keep_snapshots(found, running)
-        manifest = running.finish(keys, at_s=_now_s())
+        with begin_export(folder(out), continuing=before, codec=codec.value) as running:
+            end_at = epoch_or_tip(found, up_to)
+            if up_to is None and end_at < running.tip.epoch:
+                raise end(
+                    f"{out} ends at epoch {running.tip.epoch} and this log at {end_at}: it has "
+                    "lost entries, or it is another log. Restore them before anybody goes on with "
+                    "it.",
+                    Exit.REFUSED,
+                )
+            # The last one that the archive has comes again, to see that it is the same log.
+            begin = max(running.tip.epoch - 1, 0 if before is None else before.tip.epoch)
+            for sealed in found.entries(Epoch(begin), end_at):
+                running.take(sealed)
+            _keep_snapshots(found, running)
+            manifest = running.finish(keys, at_s=_now_s())
     if as_json:
         print_json({"archive": out, "tip": manifest.tip.epoch, "hash": manifest.tip.hash})
     else:

@@ -281,18 +281,18 @@ def test_a_snapshot_that_is_not_of_its_entry_is_refused(tmp_path):
     ours = snapshots_at(ENTRIES, {700})[0]
     theirs = snapshots_at(entries_of(700, cluster=OTHER_CLUSTER), {700})[0]
     posing = msgspec.structs.replace(theirs, hash=ours.hash, digest=ours.digest)
-    running = begin_export(folder(tmp_path))
-    for sealed in ENTRIES[:800]:
-        running.take(sealed)
+    with begin_export(folder(tmp_path)) as running:
+        for sealed in ENTRIES[:800]:
+            running.take(sealed)
 
-    with pytest.raises(ArchiveError, match="not what the entry of its epoch led to"):
-        running.keep(theirs)
-    with pytest.raises(ArchiveError, match="The image is not that of epoch 700"):
-        running.keep(posing)
-    with pytest.raises(ArchiveError, match="no entry for the snapshot of epoch 900"):
-        running.keep(msgspec.structs.replace(ours, epoch=Epoch(900)))
-    running.keep(ours)
-    running.finish()
+        with pytest.raises(ArchiveError, match="not what the entry of its epoch led to"):
+            running.keep(theirs)
+        with pytest.raises(ArchiveError, match="The image is not that of epoch 700"):
+            running.keep(posing)
+        with pytest.raises(ArchiveError, match="no entry for the snapshot of epoch 900"):
+            running.keep(msgspec.structs.replace(ours, epoch=Epoch(900)))
+        running.keep(ours)
+        running.finish()
     assert sound(tmp_path, Given()).tip.epoch == 800
 
 

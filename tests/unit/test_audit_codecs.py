@@ -66,10 +66,10 @@ def test_any_avro_library_reads_what_is_written_by_default():
 @pytest.mark.parametrize(("before", "after"), [("deflate", "zstandard"), ("zstandard", "deflate")])
 def test_an_archive_is_read_whatever_its_files_were_written_with(tmp_path, before, after):
     for codec, entries in ((before, ENTRIES[:200]), (after, ENTRIES[199:])):
-        running = begin_export(folder(tmp_path), codec=codec)
-        for sealed in entries:
-            running.take(sealed)
-        running.finish([KEY])
+        with begin_export(folder(tmp_path), codec=codec) as running:
+            for sealed in entries:
+                running.take(sealed)
+            running.finish([KEY])
         written = (tmp_path / read_manifest(folder(tmp_path)).segments[-1].path).read_bytes()
         assert codec.encode() in written[:100]
 
