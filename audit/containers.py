@@ -119,18 +119,22 @@ class Container:
 
     def snapshot(self) -> Stored:
         """Epoch, digest, hash and image of the one snapshot in the file."""
-        found = list(self._items())
-        if len(found) != 1:
-            raise DamagedError(f"it holds {len(found)} snapshots and not one")
-        return found[0]
+        # A second one is not even unpacked: each may be as large as an image can be.
+        count, data = self._block()
+        if count != 1 or not self._cursor.is_at_end:
+            raise DamagedError("it does not hold one snapshot and nothing else")
+        (found,) = self._unpacked(count, data)
+        return found
 
     def _items(self) -> Iterator[Stored]:
         while not self._cursor.is_at_end:
-            count, data = self._block()
-            block = Cursor(self._expand(data, self._inflated_bytes_max))
-            for _ in range(count):
-                yield block.long(), block.take(HASH_BYTES), block.take(HASH_BYTES), block.bytes()
-            block.expect_end()
+            yield from self._unpacked(*self._block())
+
+    def _unpacked(self, count: int, data: bytes) -> Iterator[Stored]:
+        block = Cursor(self._expand(data, self._inflated_bytes_max))
+        for _ in range(count):
+            yield block.long(), block.take(HASH_BYTES), block.take(HASH_BYTES), block.bytes()
+        block.expect_end()
 
     def _block(self) -> tuple[int, bytes]:
         """How many items there are in the next block, and their bytes as they are compressed."""

@@ -19,6 +19,10 @@ from snapshots.restore import opened as opened_snapshot
 from snapshots.store import Snapshot
 
 SNAPSHOT_FILE_BYTES_MAX = IMAGE_BYTES_MAX + 1024 * 1024
+INFLATED_BYTES_MIN = 64 * 1024 * 1024
+INFLATED_TIMES_MAX = 200
+"""What a file may unpack to: so much in any case, or so many times its size. Names and numbers
+shrink to a tenth at best; what shrinks more was made to fill a reader's memory."""
 
 
 def encode_snapshot(snapshot: Snapshot, codec: str = DEFAULT) -> tuple[SnapshotFile, bytes]:
@@ -48,7 +52,7 @@ def read_snapshot(archive: Folder, file: SnapshotFile) -> Snapshot:
     epoch = Epoch(file.epoch)
     data = archive.read(file.path, bytes_max=SNAPSHOT_FILE_BYTES_MAX)
     try:
-        found = opened(data, SNAPSHOT_SCHEMA, inflated_bytes_max=SNAPSHOT_FILE_BYTES_MAX)
+        found = opened(data, SNAPSHOT_SCHEMA, inflated_bytes_max=_inflated_bytes_max(len(data)))
         known = embedded_schemas(found.notes.get(SCHEMAS))
         stored = found.snapshot()
     except DamagedError as error:
@@ -59,6 +63,11 @@ def read_snapshot(archive: Folder, file: SnapshotFile) -> Snapshot:
     if stored[:3] != expected or not file.fits(data):
         raise ArchiveError(file.path, "it is not the snapshot of the manifest", epoch=epoch)
     return Snapshot(epoch=epoch, digest=stored[1], hash=stored[2], image=stored[3])
+
+
+def _inflated_bytes_max(size_bytes: int) -> int:
+    allowed = max(INFLATED_BYTES_MIN, INFLATED_TIMES_MAX * size_bytes)
+    return min(SNAPSHOT_FILE_BYTES_MAX, allowed)
 
 
 def applied_from(

@@ -11,12 +11,21 @@ import fastavro
 import pytest
 
 from audit import codecs
-from audit.archive import read_manifest
-from audit.containers import INFLATED_BYTES_MAX, entry_container
+from audit.archive import SnapshotFile, described, read_manifest, snapshot_path
+from audit.containers import (
+    INFLATED_BYTES_MAX,
+    SNAPSHOT_SCHEMA,
+    container,
+    entry_container,
+    opened,
+)
+from audit.errors import ArchiveError
 from audit.exporting import begin_export
 from audit.folder import folder
 from audit.reading import open_archive
+from audit.stored_snapshots import read_snapshot
 from audit.verify import Given, Verified, verify
+from encoding.varints import DamagedError, encoded_bytes, encoded_long
 from metadata.epoch import EMPTY, Epoch
 from tests.archives import KEY, entries_of
 
@@ -54,6 +63,57 @@ def test_a_block_that_swells_is_cut_off(codec):
 
     assert len(bomb) < 300_000
     assert len(codecs.EXPANDING[codec](bomb, 100_000)) <= 100_001
+
+
+def snapshot_file(blocks, codec="deflate"):
+    """A container of snapshots whose images are nothing but zeros."""
+    head = encoded_long(7) + bytes(64)
+    items = [[head + encoded_bytes(bytes(size)) for size in sizes] for sizes in blocks]
+    return container(SNAPSHOT_SCHEMA, items, {"schemas": b"{}"}, codec)
+
+
+@pytest.mark.parametrize("blocks", [[[10, 10]], [[10], [10]], []])
+def test_a_file_of_more_or_fewer_snapshots_than_one_is_refused_unread(blocks, monkeypatch):
+    unpacked = []
+    found = opened(snapshot_file(blocks), SNAPSHOT_SCHEMA)
+    monkeypatch.setattr(found, "_expand", lambda data, _: unpacked.append(data))
+
+    with pytest.raises(DamagedError):
+        found.snapshot()
+    assert unpacked == []
+
+
+@pytest.mark.parametrize("codec", codecs.EXPANDING)
+def test_a_snapshot_that_unpacks_to_much_more_than_its_file_is_refused(
+    tmp_path, codec, monkeypatch
+):
+    monkeypatch.setattr("audit.stored_snapshots.INFLATED_BYTES_MIN", 1_000_000)
+    data = snapshot_file([[100_000_000]], codec)
+    assert 200 * len(data) < 100_000_000
+    path = snapshot_path(7)
+    (tmp_path / path).parent.mkdir()
+    (tmp_path / path).write_bytes(data)
+    plain = described(path, data)
+    file = SnapshotFile(
+        path=path,
+        sha256=plain.sha256,
+        size_bytes=plain.size_bytes,
+        epoch=7,
+        digest=bytes(32).hex(),
+        hash=bytes(32).hex(),
+    )
+    unpacked = []
+    expand = codecs.EXPANDING[codec]
+
+    def watched(packed, bytes_max):
+        unpacked.append(bytes_max)
+        return expand(packed, bytes_max)
+
+    monkeypatch.setitem(codecs.EXPANDING, codec, watched)
+
+    with pytest.raises(ArchiveError, match="damaged"):
+        read_snapshot(folder(tmp_path), file)
+    assert unpacked == [max(1_000_000, 200 * len(data))]
 
 
 def test_any_avro_library_reads_what_is_written_by_default():
