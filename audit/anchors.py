@@ -9,7 +9,7 @@ import msgspec
 
 from audit.archive import CHECKPOINT, Manifest
 from audit.checkpoints import CHECKPOINT_BYTES_MAX, SignedCheckpoint, origin_of, parse_checkpoint
-from audit.errors import ArchiveError
+from audit.errors import ArchiveError, NotThereError
 from audit.folder import Folder
 from audit.keys import PublicKey
 from audit.notes import NoteError
@@ -45,6 +45,8 @@ def anchors_of(
             _refuse(item.path, f"it is of {signed.checkpoint.size} entries, not of {item.epoch}")
     if named:
         _check_copy(files, named)
+    else:
+        kept = [*_unnamed(files), *kept]
     paths = [item.path for item in manifest.checkpoints] + [item.where for item in kept]
     found = zip(paths, [*named, *map(_parsed, kept)], strict=True)
     anchors = [_anchor(where, signed, manifest, keys) for where, signed in found]
@@ -78,6 +80,14 @@ def _check_copy(files: Folder, named: Sequence[SignedCheckpoint]) -> None:
         for signed in named
     ):
         _refuse(CHECKPOINT, "it is none of the checkpoints that the manifest names")
+
+
+def _unnamed(files: Folder) -> list[Kept]:
+    """One that a crash while signing left before the manifest named it; it has to agree, too."""
+    try:
+        return [Kept(CHECKPOINT, files.read(CHECKPOINT, bytes_max=CHECKPOINT_BYTES_MAX))]
+    except NotThereError:
+        return []
 
 
 def _parsed(kept: Kept) -> SignedCheckpoint:

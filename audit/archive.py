@@ -169,13 +169,13 @@ def snapshot_path(epoch: int) -> str:
     return f"{SNAPSHOTS}/{epoch:012}.avro"
 
 
-def checkpoint_path(size: int, digest: str) -> str:
-    """Named by its content, too: with a signature more it is another file."""
-    return f"{CHECKPOINTS}/{size:012}-{digest[:8]}"
-
 def seam_path(epoch: int) -> str:
     return f"{SEAMS}/{epoch:012}.avro"
 
+
+def checkpoint_path(size: int, digest: str) -> str:
+    """Named by its content, too: with a signature more it is another file."""
+    return f"{CHECKPOINTS}/{size:012}-{digest[:8]}"
 
 
 def _fault_of(manifest: Manifest) -> str | None:

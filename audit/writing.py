@@ -63,15 +63,15 @@ class ArchiveWriter:
         return self._tip
 
     @property
-    def snapshots(self) -> Sequence[Epoch]:
-        """The epochs of which the archive has snapshots."""
-        committed = self._manifest.snapshots if self._manifest else ()
-        return sorted(Epoch(file.epoch) for file in (*committed, *self._snapshots))
-    @property
     def after(self) -> Epoch:
         """Where the archive begins."""
         return EMPTY if self._manifest is None else self._manifest.after.tip.epoch
 
+    @property
+    def snapshots(self) -> Sequence[Epoch]:
+        """The epochs of which the archive has snapshots."""
+        committed = self._manifest.snapshots if self._manifest else ()
+        return sorted(Epoch(file.epoch) for file in (*committed, *self._snapshots))
 
     def append(self, sealed: SealedEntry) -> None:
         """The next entry; one of another history is refused."""

@@ -14,17 +14,19 @@ from audit.archive import (
     CheckpointFile,
     checkpoint_path,
 )
-from audit.checkpoints import Checkpoint, parse_checkpoint, sign
+from audit.checkpoints import Checkpoint, origin_of, parse_checkpoint, sign
 from audit.containers import entry_container
 from audit.exporting import export
 from audit.folder import folder
 from audit.notes import SignedNote
 from audit.reading import open_archive
 from audit.segments import known_schemas
+from audit.signing import sign_archive
 from audit.stored_snapshots import encode_snapshot
 from audit.verify import Fault, Given, Verified, verify
 from log.chain import NO_HASH, seal
 from log.replay import replay
+from metadata.cluster import ClusterId
 from metadata.epoch import Epoch
 from tests.archives import (
     KEY,
@@ -39,6 +41,7 @@ from tests.archives import (
     snapshot_of,
     snapshots_at,
 )
+from tests.builders import CLUSTER
 from tests.forging import Forger
 from transformations.extensions import SetExtension
 
@@ -217,6 +220,37 @@ def forged_checkpoints(newest):
         "the id of the key on another's signature": SignedNote(text, tuple(stolen)),
         "nobody who is known": SignedNote(text).signed(OTHER_KEY),
     }
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_bogus_checkpoint_is_found_also_where_the_manifest_names_none(small, tmp_path, named):
+    forger = Forger(small, tmp_path / "copy", 0)
+    if not named:
+        forger.mend(checkpoints=())
+    forger.put(CHECKPOINT, b"signed by nobody\n")
+    assert fault_in(forger.archive, Given()).where == CHECKPOINT
+    other = Checkpoint(origin_of(ClusterId(CLUSTER)), SMALL, bytes(32))
+    forger.put(CHECKPOINT, sign(other, [OTHER_KEY]).encode())
+    assert fault_in(forger.archive, Given()).where == CHECKPOINT
+
+
+def test_nobody_signs_lines_that_others_added(small, tmp_path):
+    """A checkpoint may have more lines than size and root; a signature would be on them, too."""
+    forger = Forger(small, tmp_path / "copy", 0)
+    text = parse_checkpoint(forger.get(CHECKPOINT)).checkpoint.text + "and all of it is true\n"
+    data = SignedNote(text).signed(OTHER_KEY).encode()
+    digest = sha256(data).hexdigest()
+    file = CheckpointFile(
+        path=checkpoint_path(SMALL, digest), sha256=digest, size_bytes=len(data), epoch=SMALL
+    )
+    forger.put(file.path, data)
+    forger.put(CHECKPOINT, data)
+    forger.mend(checkpoints=(*forger.manifest.checkpoints[:-1], file))
+
+    signed = sign_archive(folder(forger.archive), [KEY])
+
+    assert "true" not in signed.note.text
+    assert "true" not in forger.get(CHECKPOINT).decode()
 
 
 @pytest.mark.parametrize("number", range(5))
