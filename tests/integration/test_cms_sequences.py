@@ -260,6 +260,28 @@ async def test_a_plan_estimates_what_moves_from_where_to_where(client):
     assert plan["seconds"] == pytest.approx(30, abs=1)
 
 
+async def test_a_plan_moves_nothing_where_no_table_is_placed(client):
+    await without_sequence(client)
+    for number in (1, 2, 3):
+        await tell(client, number, data={"k.t": {"rows": 4000, "bytes": 80000}})
+    before = await planned(client, "PrepareJoin", **JOIN)
+    replication = {"strategy": "simple", "factor": 2}
+    await committed(client, "CreateKeyspace", name="bare", replication=replication)
+    plan = await planned(client, "PrepareJoin", **JOIN)
+    # Its ranges change hands, and that is all.
+    assert len(plan["deltas"]) > len(before["deltas"])
+    assert plan["transfers"] == before["transfers"]
+
+    await committed(client, "DropTable", keyspace="k", name="t")
+    plan = await planned(client, "PrepareJoin", **JOIN)
+    assert (plan["transfers"], plan["rows"], plan["bytes"]) == ([], None, None)
+
+
+async def test_on_the_way_back_new_owners_are_read_no_more(client):
+    plan = await planned(client, "CancelSequence", sequence=PREPARED, dead=[4])
+    assert plan["weakest"] == 3
+
+
 async def test_a_plan_knows_how_fast_past_movements_were(client):
     moved = dict.fromkeys(("rows_done", "rows_total", "bytes_done", "bytes_total"), 5000)
     told = {"phase": "copying", "rows_per_s": 250.0, **moved}

@@ -53,6 +53,9 @@ def estimated(
     ranges: dict[tuple[NodeId, NodeId], int] = defaultdict(int)
     total: Amount | None = None
     for plan in sequence.plans:
+        # Without a table there are no rows to move, whatever the owners of its ranges.
+        if not metadata.schema.tables_placed_by(plan.placement):
+            continue
         densities = _densities(metadata, plan, heard)
         for change, target in plan.gains():
             found = _held(change, densities)
@@ -75,13 +78,16 @@ def sources_of(change: RangeChange, target: NodeId, dead: Iterable[NodeId]) -> t
 
 
 def weakest(sequence: Sequence) -> int | None:
-    """The fewest replicas that any range is read from on the way; the dead are none."""
+    """The fewest replicas that any range is read from on the way; the dead are none.
+
+    Once it is cancelled, the way leads back: new owners are read no more.
+    """
     dead = set(sequence.dead)
     counts = [
         sum(node not in dead for node in owners)
         for plan in sequence.plans
         for change in plan.changes
-        for owners in (change.before, change.after)
+        for owners in ((change.before,) if sequence.cancelled else (change.before, change.after))
         if owners
     ]
     return min(counts, default=None)
@@ -94,7 +100,7 @@ def _densities(
     tables = metadata.schema.tables_placed_by(plan.placement)
     names = {f"{table.keyspace}.{table.name}" for table in tables}
     placement = metadata.placements.find(plan.placement)
-    if not names or placement is None:
+    if placement is None:
         return {}
     widths: dict[NodeId, int] = defaultdict(int)
     for span, group in placement.read_groups():
