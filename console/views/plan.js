@@ -18,11 +18,16 @@ export const view = {
 class PlanView {
   #context;
   #nodes = [];
-  #asked = null; // what is on show: {plan, transformation}
+  #asked = null; // what is on show and of the form as it stands: {plan, transformation}
+  #edits = 0;
 
   constructor(root, context) {
     this.#context = context;
-    this.form = new PlanForm({ onChosen: () => this.#chosen(), onPlan: () => this.#plan() });
+    this.form = new PlanForm({
+      onChosen: () => this.#chosen(),
+      onEdited: () => this.#edited(),
+      onPlan: () => this.#plan(),
+    });
     this.notice = slot();
     this.stale = h("div", { class: "plan-stale" });
     this.answer = h("div", { class: "plan-result", "aria-live": "polite" });
@@ -57,8 +62,28 @@ class PlanView {
     this.#context.go({ params: this.form.params, replace: true });
   }
 
+  /** What was planned is not what the form says any more, so it cannot be submitted. */
+  #edited() {
+    this.#edits += 1;
+    if (this.#asked) this.#outdate();
+  }
+
+  #outdate() {
+    this.#asked = null;
+    this.answer.classList.add("is-outdated");
+    const submit = this.answer.querySelector("#plan-submit");
+    if (submit) submit.disabled = true;
+    this.#warn("The form has changed since this was planned; plan it again to submit it.");
+  }
+
+  #warn(said) {
+    const again = button("Plan again", { on: { click: () => this.#plan() } });
+    fill(this.stale, h("div", { class: "notice notice-warn", role: "status" }, h("p", {}, said), again));
+  }
+
   #clear() {
     this.#asked = null;
+    this.answer.classList.remove("is-outdated");
     fill(this.problem);
     fill(this.stale);
     fill(
@@ -70,13 +95,16 @@ class PlanView {
   async #plan() {
     this.form.submit.disabled = true;
     fill(this.problem);
+    const edits = this.#edits;
     try {
       const transformation = await this.form.transformation((node, wanted) => this.#proposed(node, wanted));
       const rowsPerSecond = this.form.rowsPerSecond;
       const plan = await this.#context.api.plan(transformation, rowsPerSecond === null ? {} : { rows_per_s: rowsPerSecond });
       this.#asked = { plan, transformation };
       fill(this.stale);
+      this.answer.classList.remove("is-outdated");
       fill(this.answer, planAnswer(this.#context, this.#asked, this.#nodes, this.#actions()));
+      if (edits !== this.#edits) this.#outdate();
     } catch (error) {
       this.#failed(error);
     } finally {
@@ -142,9 +170,7 @@ class PlanView {
     const { plan } = this.#asked ?? {};
     if (!plan || !moment.isLive || moment.tip <= plan.epoch) return;
     if (this.stale.childNodes.length > 0) return;
-    const again = button("Plan again", { on: { click: () => this.#plan() } });
-    const said = `The log has gone on since epoch ${count(plan.epoch)}; what is shown may have changed.`;
-    fill(this.stale, h("div", { class: "notice notice-warn", role: "status" }, h("p", {}, said), again));
+    this.#warn(`The log has gone on since epoch ${count(plan.epoch)}; what is shown may have changed.`);
   }
 }
 

@@ -19,8 +19,11 @@ export class FormError extends Error {}
 export class PlanForm {
   #radios = new Map();
 
-  /** `onChosen` is told what belongs into the address, `onPlan` that somebody asks for the plan. */
-  constructor({ onChosen, onPlan }) {
+  /**
+   * `onChosen` is told what belongs into the address, `onEdited` of any change at all, `onPlan`
+   * that somebody asks for the plan.
+   */
+  constructor({ onChosen, onEdited, onPlan }) {
     this.node = select([], { id: "plan-node", on: { change: onChosen } });
     this.replaced = select([], { id: "plan-replaced", on: { change: onChosen } });
     this.count = input({ type: "number", min: 1, max: COUNT_MAX, id: "plan-count", placeholder: "as the others" });
@@ -36,6 +39,7 @@ export class PlanForm {
       {
         id: "plan-form",
         on: {
+          input: onEdited,
           submit: (event) => {
             event.preventDefault();
             onPlan();

@@ -30,20 +30,43 @@ async def browser():
         yield found
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def visit(browser, stack):
-    """Opens pages: `await visit(role="viewer", scheme="dark")`. Whatever they do wrong fails."""
+@contextlib.asynccontextmanager
+async def visiting(browser):
+    """What opens pages; whatever they do wrong fails in the end."""
     visitors = []
     async with contextlib.AsyncExitStack() as opened:
 
-        async def open_page(role="operator", *, scheme="light", size=WIDE, url=None):
+        async def open_page(url, token=None, *, scheme="light", size=WIDE):
             context = await browser.new_context(color_scheme=scheme, viewport=size)
             opened.push_async_callback(context.close)
-            visitor = Visitor(await context.new_page(), url or stack.url)
+            visitor = Visitor(await context.new_page(), url)
             visitors.append(visitor)
-            if role is not None:
-                await visitor.sign_in(stack.tokens[role])
+            if token is not None:
+                await visitor.sign_in(token)
             return visitor
 
         yield open_page
     assert [fault for visitor in visitors for fault in visitor.grave()] == []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visit(browser, stack):
+    """Opens pages: `await visit(role="viewer", scheme="dark")`."""
+    async with visiting(browser) as open_page:
+
+        async def open_as(role="operator", *, url=None, **more):
+            token = None if role is None else stack.tokens[role]
+            return await open_page(url or stack.url, token, **more)
+
+        yield open_as
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def look(browser):
+    """The same, at a CMS that a test serves itself: `await look(client)`."""
+    async with visiting(browser) as open_page:
+
+        async def open_at(client, **more):
+            return await open_page(str(client.session._base_url).rstrip("/"), **more)
+
+        yield open_at
