@@ -4,6 +4,7 @@ import { card } from "../parts/cards.js";
 import { fill, h } from "../parts/dom.js";
 import { count, counted } from "../parts/format.js";
 import { button, field, input } from "../parts/forms.js";
+import { seamText } from "./log_reading.js";
 import { rejectionsCard } from "./log_rejections.js";
 import { logTable } from "./log_table.js";
 import { filterOf, isFiltering, matching, readPage, ROWS, ROWS_SLIDING, search, SEARCHED_MAX } from "./log_window.js";
@@ -26,6 +27,7 @@ export const view = {
 class LogView {
   #context;
   #page = null; // what the table shows
+  #top = null; // which page was asked for; of a log that was trimmed another may be shown
   #known = ""; // and for which question
   #inputs = new Map();
   #timer = null;
@@ -67,12 +69,13 @@ class LogView {
     const top = topOf(moment);
     const question = JSON.stringify([filter, isSliding, isFollowing(moment) ? null : top]);
     const isSame = question === this.#known && this.#page !== null;
-    if (isSame && (this.#page.top === top || this.#extend(top, filter))) return;
+    if (isSame && (this.#top === top || this.#extend(top, filter))) return;
     // A search waits until the slider rests.
     if (isSliding && isFiltering(filter) && this.#page !== null) return;
     this.#page = isFiltering(filter)
       ? await search(api, filter, top, signal)
-      : await readPage(api, top, signal, isSliding ? ROWS_SLIDING : ROWS);
+      : await readPage(api, { top, newest: moment.epoch }, signal, isSliding ? ROWS_SLIDING : ROWS);
+    this.#top = top;
     this.#known = question;
   }
 
@@ -83,18 +86,21 @@ class LogView {
     const added = matching(news, filter).reverse();
     const entries = [...added, ...this.#page.entries].slice(0, ROWS);
     const isCut = added.length + this.#page.entries.length > ROWS;
-    this.#page = { entries, top, from: isCut ? entries.at(-1).epoch : this.#page.from };
+    this.#page = { ...this.#page, entries, top, from: isCut ? entries.at(-1).epoch : this.#page.from };
+    this.#top = top;
     return true;
   }
 
   #draw(moment, filter) {
-    const { entries, top, from } = this.#page;
+    const { entries, top, from, seam } = this.#page;
+    const isAll = seam !== null && from <= seam.epoch + 1;
     const opened = NUMBER.test(moment.params.entry ?? "") ? Number(moment.params.entry) : null;
-    this.table.update(entries, { opened, isTail: isFollowing(moment) });
+    this.table.update(entries, { opened, isTail: isFollowing(moment), isAll });
     const span = top === 0 ? "The log is empty." : `Epochs ${count(from)} to ${count(top)} of ${count(moment.epoch)}`;
     const filtered = `${span}: ${counted(entries.length, "entry matches", "entries match")}. The filter looks at up to ${count(SEARCHED_MAX)} entries at a time; “Older” goes on.`;
-    fill(this.note, isFiltering(filter) ? filtered : span, isFollowing(moment) ? "; new ones appear on top" : null);
-    this.pager.update({ top, from, newest: moment.epoch, isFiltering: isFiltering(filter), isFollowing: isFollowing(moment) });
+    const live = isFollowing(moment) ? "; new ones appear on top" : null;
+    fill(this.note, isFiltering(filter) ? filtered : span, live, isAll ? h("span", { id: "log-seam" }, ` ${seamText(seam)}`) : null);
+    this.pager.update({ top, from, first: (seam?.epoch ?? 0) + 1, newest: moment.epoch, isFiltering: isFiltering(filter), isFollowing: isFollowing(moment) });
   }
 
   #filters() {
@@ -133,15 +139,14 @@ class LogView {
     const newest = button("Newest", { id: "log-newest", on: { click: () => turn(null) } });
     const newer = button("Newer", { id: "log-newer", on: { click: () => turn(where.top + step() >= where.newest ? null : where.top + step()) } });
     const older = button("Older", { id: "log-older", on: { click: () => turn(where.from - 1) } });
-    const oldest = button("Oldest", { id: "log-oldest", on: { click: () => turn(Math.min(where.newest, ROWS)) } });
+    const oldest = button("Oldest", { id: "log-oldest", on: { click: () => turn(Math.min(where.newest, where.first + ROWS - 1)) } });
     return {
       element: h("div", { class: "row pager", role: "group", "aria-label": "Pages of the log" }, newest, newer, older, oldest),
       update(found) {
         where = found;
         newest.disabled = found.isFollowing || found.top >= found.newest;
         newer.disabled = found.top >= found.newest;
-        older.disabled = found.from <= 1;
-        oldest.disabled = found.from <= 1;
+        older.disabled = oldest.disabled = found.from <= found.first;
       },
     };
   }

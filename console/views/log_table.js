@@ -17,7 +17,7 @@ const TONES = [
 
 export function logTable(context, onToggle) {
   const body = h("tbody");
-  const nothing = h("p", { class: "empty" }, "No entry matches; look further back, or clear the filters.");
+  const nothing = h("p", { class: "empty" });
   const heads = COLUMNS.map((title) => h("th", { scope: "col", class: WIDE.has(title) ? "wide" : null }, title));
   const shown = h(
     "table",
@@ -47,13 +47,14 @@ export function logTable(context, onToggle) {
 
   return {
     element: h("div", { class: "table" }, scroll, nothing),
-    update(entries, { opened: wanted, isTail }) {
+    update(entries, { opened: wanted, isTail, isAll }) {
       rows = new Map(entries.map((entry) => [entry.epoch, rowOf(entry, isTail)]));
       const below = opened(entries.find((entry) => entry.epoch === wanted));
       if (!below) open = null;
       for (const [epoch, element] of rows) mark(element, epoch === wanted);
       const elements = [...rows.entries()].flatMap(([epoch, element]) => (epoch === wanted ? [element, below] : [element]));
       arrange(body, elements);
+      nothing.textContent = isAll ? "No entry that is kept here matches." : "No entry matches; look further back, or clear the filters.";
       nothing.hidden = entries.length > 0;
       scroll.hidden = entries.length === 0;
     },

@@ -1,5 +1,6 @@
 // A part of the log, newest first: one page of it, or what a search found in a bounded stretch.
 
+import { read } from "./log_reading.js";
 import { sequenceOf } from "./log_words.js";
 
 export const ROWS = 100;
@@ -18,6 +19,7 @@ const CHUNK = 1_000;
  * @property {object[]} entries  newest first
  * @property {number} top  the newest epoch that was looked at
  * @property {number} from  the oldest
+ * @property {import("./log_reading.js").Seam|null} seam  where what is kept begins, if that was met
  */
 
 export function filterOf({ kind = "", actor = "", node = "", keyspace = "" }) {
@@ -28,26 +30,37 @@ export function isFiltering(filter) {
   return Object.values(filter).some((value) => value !== "");
 }
 
-/** The page that ends at `top`. @returns {Promise<Page>} */
-export async function readPage(api, top, signal, rows = ROWS) {
-  const entries = await read(api, Math.max(0, top - rows), top, signal);
-  return { entries: entries.reverse(), top, from: Math.max(1, top - rows + 1) };
+/**
+ * The page that ends at `top`; where nothing of that is kept, the oldest one up to `newest` that is.
+ * @returns {Promise<Page>}
+ */
+export async function readPage(api, { top, newest }, signal, rows = ROWS) {
+  const { entries, seam } = await read(api, Math.max(0, top - rows), top, signal);
+  const last = seam ? Math.min(newest, seam.epoch + rows) : top;
+  if (seam && top <= seam.epoch && last > seam.epoch) {
+    return { ...(await readPage(api, { top: last, newest }, signal, rows)), seam };
+  }
+  const from = Math.max(1, top - rows + 1, (seam?.epoch ?? 0) + 1);
+  return { entries: entries.reverse(), top, from: Math.min(from, top), seam };
 }
 
-/** What matches before and at `top`, until the page is full or enough was searched. */
+/** What matches before and at `top`, until the page is full, enough was searched or no more is kept. */
 export async function search(api, filter, top, signal) {
   const seen = [];
   let from = top + 1;
   let found = [];
-  while (from > 1 && top - from + 1 < SEARCHED_MAX && found.length < ROWS) {
+  let seam = null;
+  while (from > 1 && !seam && top - from + 1 < SEARCHED_MAX && found.length < ROWS) {
     const after = Math.max(0, from - 1 - CHUNK);
-    seen.push(...(await read(api, after, from - 1, signal)).reverse());
-    from = after + 1;
+    const part = await read(api, after, from - 1, signal);
+    seen.push(...part.entries.reverse());
+    seam = part.seam;
+    from = Math.min(from, Math.max(after, seam?.epoch ?? 0) + 1);
     found = matching(seen, filter);
   }
   const entries = found.slice(0, ROWS);
   // A full page ends the search where its last match is.
-  return { entries, top, from: found.length > ROWS ? entries.at(-1).epoch : from };
+  return { entries, top, from: found.length > ROWS ? entries.at(-1).epoch : Math.min(from, top), seam };
 }
 
 /** Steps of a sequence name it alone, so the node of its Prepare counts for them. */
@@ -82,17 +95,4 @@ function concerns({ transformation, result }, node) {
 
 function keyspaceOf({ kind, transformation }) {
   return kind.endsWith("Keyspace") ? transformation.name : transformation.keyspace;
-}
-
-async function read(api, after, upTo, signal) {
-  const entries = [];
-  // An answer may stop early, where entries are large.
-  while (after < upTo) {
-    const query = { after, limit: upTo - after };
-    const page = (await api.get("/v1/log", { query, signal })).entries;
-    if (page.length === 0) break;
-    entries.push(...page);
-    after = page.at(-1).epoch;
-  }
-  return entries;
 }

@@ -1,5 +1,7 @@
 // Sequences as the log has them: pages of it are read once, and only their steps are kept.
 
+import { read } from "./log_reading.js";
+
 const PAGE = 500;
 const PAGES_FORWARD_MAX = 60;
 const KINDS = { Join: "join", Leave: "leave", Move: "move", Replace: "replace" };
@@ -29,12 +31,16 @@ export function stepOf(entry) {
 export class SequenceHistory {
   #api;
   #pages = new Map();
+  #seam = null;
 
   constructor(api) {
     this.#api = api;
   }
 
-  /** Steps in the newest `pages` pages up to an epoch, and the first epoch that was looked at. */
+  /**
+   * Steps in the newest `pages` pages up to an epoch, and the first epoch that was looked at;
+   * `seam` is there where the log begins with it.
+   */
   async back(epoch, pages, signal) {
     const last = pageOf(epoch);
     const first = Math.max(0, last - pages + 1);
@@ -42,10 +48,16 @@ export class SequenceHistory {
     for (let number = first; number <= last; number += 1) {
       steps.push(...(await this.#steps(number, epoch, signal)));
     }
-    return { steps, from: first * PAGE + 1 };
+    const isAll = this.#seam !== null && first * PAGE <= this.#seam.epoch;
+    return isAll
+      ? { steps, from: Math.min(this.#seam.epoch + 1, epoch), seam: this.#seam }
+      : { steps, from: first * PAGE + 1, seam: null };
   }
 
-  /** Steps of one sequence up to an epoch; `isWhole` is false where the search was given up. */
+  /**
+   * Steps of one sequence up to an epoch; `isWhole` is false where the search was given up, and
+   * `seam` is there where its first step is not kept any more.
+   */
   async of(sequence, epoch, signal) {
     const steps = [];
     const first = pageOf(sequence);
@@ -56,7 +68,8 @@ export class SequenceHistory {
       if (steps.at(-1)?.step === "retire") break;
     }
     const isWhole = last === pageOf(epoch) || steps.at(-1)?.step === "retire";
-    return { steps, isWhole };
+    const isGone = this.#seam !== null && sequence <= this.#seam.epoch;
+    return { steps, isWhole, seam: isGone ? this.#seam : null };
   }
 
   /** Those of one page, which is read as far as it has not been. */
@@ -64,14 +77,16 @@ export class SequenceHistory {
     const page = this.#pages.get(number) ?? { seen: number * PAGE, steps: [] };
     this.#pages.set(number, page);
     const end = Math.min((number + 1) * PAGE, epoch);
+    page.seen = Math.max(page.seen, Math.min(end, this.#seam?.epoch ?? 0));
     while (page.seen < end) {
-      const query = { after: page.seen, limit: end - page.seen };
-      const { entries } = await this.#api.get("/v1/log", { query, signal });
-      if (entries.length === 0) break;
+      const after = page.seen;
+      const { entries, seam } = await read(this.#api, after, end, signal);
+      this.#seam = seam ?? this.#seam;
       // Another reader may have come first.
-      if (page.seen !== query.after) continue;
+      if (page.seen !== after) continue;
       page.steps.push(...entries.map(stepOf).filter((item) => item !== null));
-      page.seen = entries.at(-1).epoch;
+      page.seen = entries.at(-1)?.epoch ?? Math.min(end, seam?.epoch ?? 0);
+      if (page.seen <= after) break;
     }
     return page.steps.filter((item) => item.entry.epoch <= epoch);
   }

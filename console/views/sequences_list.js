@@ -6,6 +6,7 @@ import { count, duration, moment as clock } from "../parts/format.js";
 import { button } from "../parts/forms.js";
 import { slot } from "../parts/slots.js";
 import { table } from "../parts/tables.js";
+import { seamText } from "./log_reading.js";
 import { ended } from "./sequences_history.js";
 import { now, standing, title } from "./sequences_words.js";
 
@@ -21,20 +22,24 @@ export function listPart(context, history) {
   const more = button("Look further back", {
     on: {
       click: async () => {
-        pages += PAGES_MORE;
-        if (last) await showEnded(last);
+        more.disabled = true;
+        try {
+          await showEnded(last, pages + PAGES_MORE);
+          pages += PAGES_MORE;
+        } catch (error) {
+          context.say(error.message, "bad");
+        } finally {
+          more.disabled = false;
+        }
       },
     },
   });
 
-  async function showEnded(moment) {
-    const found = await history.back(moment.epoch, pages, moment.signal);
+  async function showEnded(moment, wanted = pages) {
+    const found = await history.back(moment.epoch, wanted, moment.signal);
     over.update(ended(found.steps));
-    const said =
-      found.from > 1
-        ? `Looked through epochs ${count(found.from)} to ${count(moment.epoch)}; older entries are not read yet.`
-        : `Looked through all ${count(moment.epoch)} entries.`;
-    fill(further, h("p", { class: "muted", role: "status" }, said), found.from > 1 ? more : null);
+    const isMore = found.from > 1 && !found.seam;
+    fill(further, h("p", { class: "muted", role: "status" }, lookedThrough(found, moment)), isMore ? more : null);
   }
 
   const element = h(
@@ -55,6 +60,12 @@ export function listPart(context, history) {
       if (!moment.isSliding) await showEnded(moment);
     },
   };
+}
+
+function lookedThrough({ from, seam }, { epoch }) {
+  if (from <= 1) return `Looked through all ${count(epoch)} entries.`;
+  const looked = `Looked through epochs ${count(from)} to ${count(epoch)}`;
+  return seam ? `${looked}. ${seamText(seam)}` : `${looked}; older entries are not read yet.`;
 }
 
 function runningList(context, sequences, moment) {

@@ -7,6 +7,7 @@ import { slot } from "../parts/slots.js";
 import { actionsFor } from "./sequences_actions.js";
 import { barrierCard, votersCard } from "./sequences_barrier.js";
 import { movementCard, receiptsTable } from "./sequences_movement.js";
+import { seamText } from "./log_reading.js";
 import { changesTable, stepList } from "./sequences_steps.js";
 import { takenOf } from "./sequences_history.js";
 import { now, standing, title } from "./sequences_words.js";
@@ -83,9 +84,9 @@ async function read(context, history, id, moment, entries) {
 }
 
 async function over(context, history, id, moment) {
-  const { steps, isWhole } = await history.of(id, moment.epoch, moment.signal);
-  const nothing = { state: "absent", view: null, taken: [], mid: null, isWhole };
-  if (steps[0]?.step !== "prepare" || steps.at(-1).step !== "retire") return nothing;
+  const { steps, isWhole, seam } = await history.of(id, moment.epoch, moment.signal);
+  const nothing = { state: "absent", view: null, taken: [], mid: null, isWhole, seam };
+  if (seam || steps[0]?.step !== "prepare" || steps.at(-1).step !== "retire") return nothing;
   const before = { at: steps.at(-1).entry.epoch - 1, signal: moment.signal };
   const { sequences } = await context.api.at("/v1/sequences", before);
   return {
@@ -159,7 +160,7 @@ function nowCard(view) {
   );
 }
 
-function absent(context, id, { isLater, isWhole }, moment) {
+function absent(context, id, { isLater, isWhole, seam }, moment) {
   if (isLater) {
     return empty(
       `There is no sequence ${count(id)} at epoch ${count(moment.epoch)}`,
@@ -169,6 +170,7 @@ function absent(context, id, { isLater, isWhole }, moment) {
         : null,
     );
   }
+  if (seam) return empty(`Nothing is known here of a sequence ${count(id)}`, seamText(seam));
   return empty(
     `Nothing is known of a sequence ${count(id)}`,
     isWhole === false

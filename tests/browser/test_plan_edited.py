@@ -31,7 +31,7 @@ async def planned(look, client, address):
     return page
 
 
-async def test_a_tick_after_the_plan_has_to_be_planned_again(look, client):
+async def test_a_tick_after_the_plan_has_to_be_planned_again(client, look):
     page = await planned(look, client, "plan?change=leave&node=3")
 
     await page.get_by_label("node 3 –").check()
@@ -57,7 +57,7 @@ async def test_a_tick_after_the_plan_has_to_be_planned_again(look, client):
         ("plan?change=move&node=3", "#plan-count", "2"),
     ],
 )
-async def test_no_field_may_change_unnoticed(look, client, address, field, text):
+async def test_no_field_may_change_unnoticed(client, look, address, field, text):
     page = await planned(look, client, address)
 
     await (page.check(field) if text is None else page.fill(field, text))
@@ -65,7 +65,7 @@ async def test_no_field_may_change_unnoticed(look, client, address, field, text)
     await expect(page.locator("#plan-submit")).to_be_disabled()
 
 
-async def test_a_plan_that_is_overtaken_by_an_edit_is_outdated_when_it_comes(look, client):
+async def test_a_plan_that_is_overtaken_by_an_edit_is_outdated_when_it_comes(client, look):
     visitor = await look(client)
     page = visitor.page
     await visitor.open("plan?change=leave&node=3")
