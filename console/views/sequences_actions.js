@@ -1,10 +1,11 @@
 // What an operator can do to a sequence: turn it back, or take its due step where no driver does.
 
 import { badge } from "../parts/cards.js";
-import { h } from "../parts/dom.js";
-import { count, counted } from "../parts/format.js";
+import { fill, h } from "../parts/dom.js";
+import { count } from "../parts/format.js";
 import { button } from "../parts/forms.js";
-import { consequences, gaining, isDriven, named, nodeName, now, stepKind } from "./sequences_words.js";
+import { ofCancel, ofStep } from "./sequences_consequences.js";
+import { gaining, isDriven, named, nodeName, now, stepKind } from "./sequences_words.js";
 
 const BY_HAND = new Set(["start", "finish"]);
 const ABSENT = new Set(["down", "unknown"]);
@@ -30,29 +31,39 @@ async function guarded(context, work) {
 async function cancel(context, id) {
   const view = await newest(context, id);
   if (!view) return;
-  const plan = await context.api.plan({ kind: "CancelSequence", sequence: id });
+  const plan = await context.api.plan(cancelling(id));
   if (plan.outcome !== "accepted") {
     context.say(refusal(plan.problem), "bad");
     return;
   }
-  const choices = await absentChoices(context, view);
+  const means = h("ul", { class: "plain", id: "consequences", "aria-live": "polite" });
+  fill(means, items(ofCancel(plan)));
+  const choices = await absentChoices(context, view, (dead) => guarded(context, () => replan(context, cancelling(id, dead), means)));
   const answer = await context.confirm({
     title: `Cancel the ${view.kind} of ${nodeName(view.node)}?`,
-    body: [
-      h("p", {}, consequences(view)),
-      h("ul", { class: "plain" }, planned(plan).map((text) => h("li", {}, text))),
-      choices.element,
-    ],
+    body: [means, choices.element],
     action: `Cancel sequence ${id}`,
     isDangerous: true,
     asksReason: true,
   });
   if (answer === null) return;
-  const transformation = { kind: "CancelSequence", sequence: id };
-  const dead = choices.chosen();
-  if (dead.length > 0) transformation.dead = dead;
+  const transformation = cancelling(id, choices.chosen());
   const { epoch } = await context.api.commit(transformation, { reason: answer.reason });
   context.say(`Sequence ${id} turns back since epoch ${count(epoch)}.`, "good");
+}
+
+function cancelling(id, dead = []) {
+  return { kind: "CancelSequence", sequence: id, ...(dead.length > 0 ? { dead } : {}) };
+}
+
+/** Other nodes are dead than before, so other ones have to agree. */
+async function replan(context, transformation, means) {
+  const plan = await context.api.plan(transformation);
+  fill(means, items(plan.outcome === "accepted" ? ofCancel(plan) : [refusal(plan.problem)]));
+}
+
+function items(texts) {
+  return texts.map((text) => h("li", {}, text));
 }
 
 /** Drivers go on by themselves; this says what keeps them from it, and takes the step where one may. */
@@ -67,6 +78,7 @@ async function resume(context, id) {
     body: [
       h("p", {}, now(view)),
       h("p", {}, isPossible ? possible(view, plan, transformation) : impossible(view, plan)),
+      isPossible ? h("ul", { class: "plain", id: "consequences" }, items(ofStep(plan, view.due))) : null,
     ],
     action: isPossible ? `Take the step ${view.due} now` : "Understood",
     asksReason: isPossible,
@@ -102,31 +114,23 @@ function impossible(view, plan) {
 }
 
 /** Nodes that gain by it and do not answer: each may be declared dead, so that nobody waits for it. */
-async function absentChoices(context, view) {
+async function absentChoices(context, view, onChosen) {
   const { nodes } = await context.api.get("/v1/nodes");
   const waited = new Set(gaining(view).filter((node) => !view.dead.includes(node)));
   const absent = nodes.filter((item) => waited.has(item.id) && ABSENT.has(item.liveness));
   const boxes = absent.map((item) => h("input", { type: "checkbox", value: item.id }));
+  const chosen = () => boxes.filter((box) => box.checked).map((box) => Number(box.value));
   const element = absent.length
     ? h(
         "fieldset",
-        { class: "choices" },
+        { class: "choices", on: { change: () => onChosen(chosen()) } },
         h("legend", {}, "Not there now, and waited for unless declared dead"),
         absent.map((item, index) =>
           h("label", { class: "choice" }, boxes[index], ` ${nodeName(item.id)} `, badge(item.liveness, "bad")),
         ),
       )
     : null;
-  return { element, chosen: () => boxes.filter((box) => box.checked).map((box) => Number(box.value)) };
-}
-
-function planned(plan) {
-  const groups = plan.barrier?.groups ?? [];
-  const voters = groups.length
-    ? `Before the ranges are free, ${counted(groups.length, "group")} of owners must have applied it.`
-    : "Nobody has to be waited for.";
-  const weakest = plan.weakest === null ? null : `No range is read from fewer than ${counted(plan.weakest, "replica")} on the way.`;
-  return [`It would be epoch ${count(plan.epoch + 1)}.`, voters, weakest].filter(Boolean);
+  return { element, chosen };
 }
 
 async function newest(context, id) {

@@ -1,4 +1,4 @@
-// What there is to say of a sequence: why it waits, for whom, since when, and what a cancel means.
+// What there is to say of a sequence: why it waits, for whom, and since when.
 
 import { bytes, count, counted, duration, listed, rate } from "../parts/format.js";
 
@@ -81,25 +81,6 @@ export function moved(moving) {
   if (moving.rows_per_s) parts.push(rate(moving.rows_per_s, "rows"));
   if (moving.eta_s !== null) parts.push(`${duration(moving.eta_s)} left`);
   return parts.join(", ");
-}
-
-/** What a cancel would mean, by how far the sequence is. */
-export function consequences(view) {
-  const taken = new Set(view.taken.map((item) => item.step));
-  const gained = named(gaining(view));
-  if (taken.has("mid")) {
-    return (
-      `Reads move back to the owners before. Once a barrier has passed, ${gained} drops what it ` +
-      "gained. Nothing that was acknowledged is lost."
-    );
-  }
-  if (taken.has("start")) {
-    return (
-      `The movement is given up and ${gained} drops the rows that it has got; the owners stay who ` +
-      "they are. Nothing that was acknowledged is lost."
-    );
-  }
-  return "Nothing has moved yet: the ranges are released and the owners stay who they are.";
 }
 
 /** Nodes that gain a range by it. */
