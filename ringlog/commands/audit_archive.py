@@ -19,6 +19,7 @@ from ringlog.commands.audit_source import (
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def export(  # noqa: PLR0913 one parameter per option
     if as_json:
         print_json({"archive": out, "tip": manifest.tip.epoch, "hash": manifest.tip.hash})
     else:
-        typer.echo(f"{out} holds the log up to epoch {manifest.tip.epoch}.")
+        say(f"{out} holds the log up to epoch {manifest.tip.epoch}.")
 
 
 def verify(
@@ -130,7 +131,7 @@ def verify(
         plain = msgspec.to_builtins(verdict, builtin_types=(bytes,))
         print_json({"holds": holds, "said": verdict.sentence, **_hexed(plain)})
     else:
-        typer.secho(verdict.sentence, err=not holds, fg=None if holds else typer.colors.RED)
+        say(verdict.sentence, err=not holds, fg=None if holds else typer.colors.RED)
     if not holds:
         raise typer.Exit(Exit.REFUSED)
 
@@ -176,7 +177,7 @@ def import_archive(
     if as_json:
         print_json({"lineage": str(lineage.id), "epoch": lineage.epoch, "hash": lineage.hash.hex()})
     else:
-        typer.echo(f"The log is restored up to epoch {lineage.epoch}, as lineage {lineage.id}.")
+        say(f"The log is restored up to epoch {lineage.epoch}, as lineage {lineage.id}.")
 
 
 async def _import(

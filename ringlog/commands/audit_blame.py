@@ -16,6 +16,7 @@ from ringlog.commands.options import (
     UrlOption,
 )
 from ringlog.commands.printing import print_json, print_table, short
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -70,7 +71,7 @@ def blame(  # noqa: PLR0913 one parameter per option
         print_json(view)
         return
     for field, value in view.items():
-        typer.echo(f"{field}: {short(value)}")
+        say(f"{field}: {short(value)}")
 
 
 def why(  # noqa: PLR0913 one parameter per option
@@ -117,7 +118,7 @@ def why(  # noqa: PLR0913 one parameter per option
         asked = {"keyspace": keyspace, "token": str(named), "node": owner, "at": epoch}
         print_json({**asked, "chain": views})
         return
-    typer.echo(f"why node {owner} owns token {named} of {keyspace} at epoch {epoch}")
+    say(f"why node {owner} owns token {named} of {keyspace} at epoch {epoch}")
     columns = ("epoch", "committed_at", "kind", "actor", "reason", "part")
     print_table(columns, [[view[column] for column in columns] for view in views])
 

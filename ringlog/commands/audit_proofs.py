@@ -11,6 +11,7 @@ from ringlog.commands.audit_source import audit_sentences, opened, proofs_of
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time it comes when the verb runs, so that --help stays quick.
@@ -89,7 +90,7 @@ def prove(  # noqa: PLR0913 one parameter per option
     if as_json:
         print_json({"epoch": epoch, "proof": str(out)})
     else:
-        typer.echo(f"{out} proves epoch {epoch} to whoever has the key.")
+        say(f"{out} proves epoch {epoch} to whoever has the key.")
 
 
 def check_proof(
@@ -116,12 +117,12 @@ def check_proof(
         print_json({"holds": True, **names, "entry": entry_view(found.entry)})
         return
     signers = ", ".join(found.signed_by)
-    typer.echo(
+    say(
         f"{found.entry.kind} is epoch {found.entry.epoch} of the log of {found.size} entries "
         f"that {signers} signed."
     )
     if found.earlier_size is not None:
-        typer.echo(f"That log extends the one of {found.earlier_size} entries.")
+        say(f"That log extends the one of {found.earlier_size} entries.")
 
 
 def _checkpoint(path: Path) -> SignedCheckpoint:

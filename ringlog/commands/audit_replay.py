@@ -23,6 +23,7 @@ from ringlog.commands.audit_source import (
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, print_table
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -146,7 +147,7 @@ def bisect(  # noqa: PLR0913 one parameter per option
         print_json({"epoch": epoch, "entry": view})
         return
     who = view["actor"] or "somebody"
-    typer.echo(f"epoch {epoch}: {view['kind']} by {who} at {view['committed_at']}")
+    say(f"epoch {epoch}: {view['kind']} by {who} at {view['committed_at']}")
 
 
 def _on_spark(master: str, places: list[str], after: Epoch, up_to: Epoch) -> Report:
@@ -198,11 +199,11 @@ def _print_report(report: Report, *, notes: bool) -> None:
         rows = [[item.epoch, item.grade.value, item.rule, item.explanation] for item in shown]
         print_table(("epoch", "grade", "rule", "explanation"), rows)
     for part in report.unchecked:
-        typer.echo(f"epochs {part.first} to {part.last} could not be checked")
+        say(f"epochs {part.first} to {part.last} could not be checked")
     if report.dropped:
-        typer.echo(f"{report.dropped} more findings are counted only; --json has the counts")
+        say(f"{report.dropped} more findings are counted only; --json has the counts")
     verdict = "holds" if report.holds else "does not hold"
-    typer.echo(
+    say(
         f"{report.entries} entries behind epoch {report.after}: the history {verdict}, "
         f"{report.errors} errors, {sum(report.counts.values()) - report.errors} warnings and notes"
     )

@@ -13,6 +13,7 @@ from ringlog.commands.audit_source import ArchiveOption, audit_sentences, histor
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -58,9 +59,7 @@ def report(  # noqa: PLR0913 one parameter per option
     if as_json:
         print_json(plain)
     else:
-        typer.secho(
-            f"{out}: {found.headline}", err=not found.holds, fg=None if found.holds else "red"
-        )
+        say(f"{out}: {found.headline}", err=not found.holds, fg=None if found.holds else "red")
     if not found.holds:
         raise typer.Exit(Exit.REFUSED)
 

@@ -18,6 +18,7 @@ from ringlog.commands.audit_source import (
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -82,9 +83,7 @@ def reproduce(  # noqa: PLR0913 one parameter per option
         print_json({"holds": True, **names, **where})
         return
     kept = " This is kept beside the log." if keep else ""
-    typer.echo(
-        f"Release {release} reproduces every digest of epochs {begin + 1} to {tip.epoch}.{kept}"
-    )
+    say(f"Release {release} reproduces every digest of epochs {begin + 1} to {tip.epoch}.{kept}")
 
 
 def _refused(release: Release, error: NotReproducedError, *, as_json: bool) -> typer.Exit:

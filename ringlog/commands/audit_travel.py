@@ -16,6 +16,7 @@ from ringlog.commands.options import (
     UrlOption,
 )
 from ringlog.commands.printing import print_json, print_table, print_view, short
+from ringlog.commands.saying import say
 
 
 def show(  # noqa: PLR0913 one parameter per option
@@ -82,12 +83,13 @@ def diff(  # noqa: PLR0913 one parameter per option
         print_json({"from": start, "to": to, "components": plain})
         return
     if not components:
-        typer.echo(f"Nothing differs between epochs {start} and {to}.")
+        say(f"Nothing differs between epochs {start} and {to}.")
     for name, item in components.items():
         rows = [["added", row] for row in item.added]
         rows += [["removed", row] for row in item.removed]
         rows += [["changed", row] for row in item.changed]
-        typer.echo(f"\n{name}")
+        say()
+        say(name)
         print_table(("what", "item"), rows)
 
 
@@ -135,7 +137,8 @@ def owners(  # noqa: PLR0913 one parameter per option
 def _print_components(view: dict[str, Any]) -> None:
     for name, value in view.items():
         if isinstance(value, dict) and "epoch" in value:
-            typer.echo(f"\n== {name}")
+            say()
+            say(f"== {name}")
             print_view({key: item for key, item in value.items() if key != "epoch"})
         else:
-            typer.echo(f"{name}: {short(value)}")
+            say(f"{name}: {short(value)}")

@@ -12,6 +12,7 @@ from ringlog.commands.audit_source import audit_sentences, opened
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption
 from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -131,13 +132,13 @@ def _say(plan: Plan, *, is_done: bool, as_json: bool) -> None:
         )
         return
     if not plan.entries:
-        typer.echo(
+        say(
             f"There is nothing to trim: partitions hold {plan.standing.epochs_per_partition} "
             f"epochs and go whole; the log begins behind epoch {plan.standing.seam}."
         )
         return
     epochs = f"epochs {plan.standing.seam + 1} to {plan.seam}"
     if is_done:
-        typer.echo(f"Let go of {epochs}; {plan.archive} holds them.")
+        say(f"Let go of {epochs}; {plan.archive} holds them.")
     else:
-        typer.echo(f"Would let go of {epochs}, which {plan.archive} holds; say --yes to do it.")
+        say(f"Would let go of {epochs}, which {plan.archive} holds; say --yes to do it.")

@@ -17,6 +17,7 @@ from ringlog.commands.options import (
     UrlOption,
 )
 from ringlog.commands.printing import print_json, print_table
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -94,12 +95,12 @@ def _print(answer: Imagined) -> None:
         for item in answer.entries
     ]
     print_table(("epoch", "kind", "by", "outcome"), rows)
-    typer.echo(f"{len(answer.placement)} ranges would have other owners than at {answer.base}")
+    say(f"{len(answer.placement)} ranges would have other owners than at {answer.base}")
     moved = "" if answer.bytes is None else f", {answer.bytes} bytes"
-    typer.echo(f"{len(answer.moves)} copies of ranges would have to be made{moved}")
+    say(f"{len(answer.moves)} copies of ranges would have to be made{moved}")
     if answer.weakest is not None:
         weak = answer.weakest
-        typer.echo(
+        say(
             f"weakest at epoch {weak.epoch}: ({weak.left}, {weak.right}] of {weak.placement} with "
             f"readers {list(weak.readers)}"
         )

@@ -12,6 +12,7 @@ from ringlog.commands.audit_source import audit_sentences, proofs_of
 from ringlog.commands.ending import Exit, end, endless, sentences
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -70,7 +71,7 @@ def _watch(made: Witness, proofs: LiveProofs, *, as_json: bool) -> None:
     try:
         signed = _looked(made, proofs)
     except UnreachableError as error:
-        typer.secho(str(error), err=True)
+        say(str(error), err=True)
         return
     if before is None or before.checkpoint != signed.checkpoint:
         _say(signed, as_json=as_json)
@@ -96,4 +97,4 @@ def _say(signed: SignedCheckpoint, *, as_json: bool) -> None:
     if as_json:
         print_json({"origin": stated.origin, "size": stated.size, "root": stated.root.hex()})
     else:
-        typer.echo(f"cosigned {stated.origin} with {stated.size} entries")
+        say(f"cosigned {stated.origin} with {stated.size} entries")

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from ringlog.commands.naming import Roster
+from ringlog.commands.saying import tame
 from ringlog.commands.telling import now, title
 
 REFRESHES_PER_S = 4
@@ -57,14 +58,14 @@ class Bars:
         moving = view.get("progress") or {}
         bar.update(
             bar.task_ids[0],
-            description=f"{title(view, self._names)}: {view['due']} is due",
+            description=tame(f"{title(view, self._names)}: {view['due']} is due"),
             total=moving.get("rows_total") or None,
             completed=moving.get("rows_done", 0),
         )
         return bar
 
     def _said_of(self, view: View) -> Text:
-        said = f"  {now(view, self._names)}"
+        said = tame(f"  {now(view, self._names)}")
         return Text(said, no_wrap=True, overflow="ellipsis", style="dim")
 
 

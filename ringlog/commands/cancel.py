@@ -17,6 +17,7 @@ from ringlog.commands.change_options import (
 )
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when a verb runs, so that --help stays quick.
@@ -59,7 +60,7 @@ def cancel(  # noqa: PLR0913 one parameter per option
                 Exit.REFUSED,
             )
         for member in names.absent(set(gaining(view)) - {*gone, *view["dead"]}):
-            typer.secho(
+            say(
                 f"warning: {member.label} is {member.liveness} and will be waited for; if it does "
                 "not come back, name it by --dead.",
                 err=True,
@@ -74,7 +75,7 @@ def cancel(  # noqa: PLR0913 one parameter per option
         if no_wait and as_json:
             print_json({**known, "outcome": "cancelling", "epoch": committed.epoch, "taken": []})
         elif no_wait:
-            typer.echo(f"cancelling: {title(view, names)} since epoch {committed.epoch}")
+            say(f"cancelling: {title(view, names)} since epoch {committed.epoch}")
         else:
             manner = Manner(timeout_s=timeout_s, as_json=as_json)
             see_through(talk, known, names, manner, wanted="cancelled")
@@ -109,8 +110,8 @@ def resume(  # noqa: PLR0913 one parameter per option
         view = _in_progress(talk, sequence)
         gone = _numbers(names, dead)
         if not as_json:
-            typer.echo(f"{title(view, names)}: {steps(view)}")
-            typer.echo(f"now: {now(view, names)}")
+            say(f"{title(view, names)}: {steps(view)}")
+            say(f"now: {now(view, names)}")
         if gone:
             refused = refusal(view, names, gone)
             if refused is not None:
@@ -150,7 +151,7 @@ def _known(view: dict[str, Any]) -> dict[str, Any]:
 def _ask(view: dict[str, Any], names: Roster) -> None:
     from ringlog.commands.telling import consequences, steps, title
 
-    typer.echo(f"{title(view, names)}: {steps(view)}", err=True)
-    typer.echo(consequences(view, names), err=True)
+    say(f"{title(view, names)}: {steps(view)}", err=True)
+    say(consequences(view, names), err=True)
     if not typer.confirm(f"Cancel sequence {view['id']}?", err=True):
         raise end("Nothing was changed.", Exit.REFUSED)

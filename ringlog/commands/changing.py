@@ -16,6 +16,7 @@ from ringlog.commands.figures import duration
 from ringlog.commands.naming import Roster
 from ringlog.commands.printing import print_json
 from ringlog.commands.proposing import Asked, proposed
+from ringlog.commands.saying import say
 from ringlog.commands.telling import title
 from ringlog.commands.watching import show_for, wait_for_end
 
@@ -58,7 +59,7 @@ def change(asked: Asked, where: Where, manner: Manner) -> None:
             "warnings": list(committed.result.warnings),
         }
         for warning in [*committed.result.warnings, *awaited(names, transformation)]:
-            typer.secho(f"warning: {warning}", err=True)
+            say(f"warning: {warning}", err=True)
         if not manner.wait:
             _say_started(view, names, as_json=manner.as_json)
             return
@@ -88,7 +89,7 @@ def see_through(
     else:
         steps = ", ".join(f"{item['step']} {item['epoch']}" for item in ending["taken"])
         at = "" if ending["epoch"] is None else f" at epoch {ending['epoch']}"
-        typer.echo(f"{ending['outcome']}: {title(view, names)}{at}, after {took} ({steps})")
+        say(f"{ending['outcome']}: {title(view, names)}{at}, after {took} ({steps})")
     if ending["outcome"] != wanted:
         if manner.as_json:
             raise typer.Exit(Exit.REFUSED)
@@ -103,6 +104,6 @@ def _say_started(view: Mapping[str, Any], names: Roster, *, as_json: bool) -> No
         print_json({**view, "outcome": "started", "epoch": view["sequence"], "taken": []})
         return
     number = view["sequence"]
-    typer.echo(
+    say(
         f"started: {title(view, names)}, sequence {number}; `ringlog resume {number}` waits for it."
     )

@@ -12,6 +12,7 @@ from ringlog.commands.ending import Exit, end, undoubted
 from ringlog.commands.finding import cluster
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, short
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -79,7 +80,7 @@ def say_committed(outcome: Committed, kind: str, *, as_json: bool) -> None:
         print_json({**view, "result": result, "hash": outcome.hash.hex()})
         return
     said = ", ".join(f"{name} {short(value)}" for name, value in result.items())
-    typer.echo(f"committed: {kind} at epoch {outcome.epoch}" + (f", {said}" if said else ""))
+    say(f"committed: {kind} at epoch {outcome.epoch}" + (f", {said}" if said else ""))
 
 
 def say_rejected(outcome: Rejected, *, as_json: bool) -> None:
@@ -90,7 +91,7 @@ def say_rejected(outcome: Rejected, *, as_json: bool) -> None:
         print_json({name: value for name, value in plain.items() if value not in (None, [], ())})
         return
     hint = f"; {outcome.remedy}" if outcome.remedy else ""
-    typer.secho(f"refused ({outcome.code}): {outcome.detail}{hint}", err=True, fg=typer.colors.RED)
+    say(f"refused ({outcome.code}): {outcome.detail}{hint}", err=True, fg=typer.colors.RED)
 
 
 def _transformation(text: str, fields: list[str]) -> Transformation:

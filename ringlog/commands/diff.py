@@ -8,7 +8,8 @@ import typer
 
 from ringlog.commands.changed import changed_line
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
-from ringlog.commands.printing import print_json, short
+from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 
 ITEMS_SHOWN_MAX = 20
 MARKS = {"added": "+", "removed": "-", "changed": "~"}
@@ -39,16 +40,16 @@ def diff(
         print_json(answer)
         return
     if not answer["components"]:
-        typer.echo(f"Nothing differs between epoch {start} and epoch {end}.")
+        say(f"Nothing differs between epoch {start} and epoch {end}.")
     colours = {"+": typer.colors.GREEN, "-": typer.colors.RED, "~": typer.colors.YELLOW}
     for component, found in answer["components"].items():
-        typer.secho(component, bold=True)
+        say(component, bold=True)
         for how, mark in MARKS.items():
             for item in found[how][:ITEMS_SHOWN_MAX]:
-                typer.secho(fitting(f"  {mark} {short(changed_line(item))}"), fg=colours[mark])
+                say(fitting(f"  {mark} {changed_line(item)}"), fg=colours[mark])
             more = len(found[how]) - ITEMS_SHOWN_MAX
             if more > 0:
-                typer.echo(f"  {mark} and {more} more; --json has all of them")
+                say(f"  {mark} and {more} more; --json has all of them")
 
 
 def fitting(line: str) -> str:

@@ -16,6 +16,7 @@ from ringlog.commands.options import (
     UrlOption,
 )
 from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
@@ -141,15 +142,15 @@ def _print(picture: Picture, found: Diagnosis) -> None:
         if check.state is State.NOT_ASKED:
             continue
         if check.state is State.WELL:
-            typer.secho(f"  {check.name}: well", dim=True)
+            say(f"  {check.name}: well", dim=True)
             continue
         for item in check.findings:
-            typer.secho(f"! {check.name}: {item.sentence}", fg=typer.colors.YELLOW)
-            typer.echo(f"      {item.command}")
+            say(f"! {check.name}: {item.sentence}", fg=typer.colors.YELLOW)
+            say(f"      {item.command}")
     skipped = [check.name for check in found.checks if check.state is State.NOT_ASKED]
     if skipped:
-        typer.secho(f"  not looked at: {', '.join(skipped)}", dim=True)
+        say(f"  not looked at: {', '.join(skipped)}", dim=True)
     if found.is_healthy:
-        typer.echo(f"Nothing is wrong at epoch {picture.tip}.")
+        say(f"Nothing is wrong at epoch {picture.tip}.")
     else:
-        typer.echo(f"{plural(len(found.findings), 'finding')}; below each, what mends it.")
+        say(f"{plural(len(found.findings), 'finding')}; below each, what mends it.")

@@ -8,6 +8,8 @@ from enum import IntEnum
 
 import typer
 
+from ringlog.commands.saying import say
+
 
 class Exit(IntEnum):
     """Part of the command's promise."""
@@ -24,7 +26,8 @@ _MISUSES = frozenset({400, 404, 405, 413, 414, 415, 422})
 
 def end(sentence: str, code: Exit) -> typer.Exit:
     """Say one sentence on the error stream; raise what this returns."""
-    typer.secho(sentence, err=True, fg=typer.colors.RED if code else None)
+    for line in sentence.split("\n"):
+        say(line, err=True, fg=typer.colors.RED if code else None)
     return typer.Exit(code)
 
 

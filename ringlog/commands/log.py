@@ -11,6 +11,7 @@ from ringlog.commands.ending import endless
 from ringlog.commands.finding import cluster
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, print_json_line, print_table, short
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -64,7 +65,7 @@ def _print_lines(entries: Iterable[SealedEntry], *, as_json: bool) -> None:
             print_json_line(_json(sealed))
         else:
             epoch, moment, *rest = map(short, _row(sealed))
-            typer.echo("  ".join((f"{epoch:>8}", moment, *rest)))
+            say("  ".join((f"{epoch:>8}", moment, *rest)))
 
 
 def _excerpt(text: str) -> str:

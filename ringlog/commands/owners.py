@@ -15,6 +15,7 @@ from ringlog.commands.options import (
     UrlOption,
 )
 from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 
 
 def owners(  # noqa: PLR0913 one parameter per option
@@ -49,8 +50,8 @@ def owners(  # noqa: PLR0913 one parameter per option
     if as_json:
         print_json(answer)
         return
-    typer.echo(f"token {answer['token']} of {answer['keyspace']} at epoch {answer['epoch']}")
+    say(f"token {answer['token']} of {answer['keyspace']} at epoch {answer['epoch']}")
     for role in ("readers", "writers"):
         since = answer[f"{role}_epoch"]
         told = names.labels(answer[role]) or "nobody"
-        typer.echo(f"{role}: {told}" + ("" if since is None else f" (since epoch {since})"))
+        say(f"{role}: {told}" + ("" if since is None else f" (since epoch {since})"))

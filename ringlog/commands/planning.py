@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import typer
-
 from ringlog.commands.figures import count, duration, percent, plural, size
 from ringlog.commands.naming import Roster
 from ringlog.commands.printing import print_table
+from ringlog.commands.saying import say
 from ringlog.commands.telling import title
 
 CIRCLE = 2**64
@@ -20,9 +19,9 @@ Plan = Mapping[str, Any]
 
 
 def print_plan(plan: Plan, names: Roster) -> None:
-    typer.echo(f"{title(plan['sequence'], names)}: possible at epoch {plan['epoch']}")
+    say(f"{title(plan['sequence'], names)}: possible at epoch {plan['epoch']}")
     for line in told(plan, names):
-        typer.echo(f"  {line}")
+        say(f"  {line}")
     transfers = plan["transfers"]
     if transfers:
         rows = [
@@ -37,7 +36,7 @@ def print_plan(plan: Plan, names: Roster) -> None:
         ]
         print_table(("from", "to", "ranges", "rows", "bytes"), rows)
         if len(transfers) > TRANSFERS_SHOWN_MAX:
-            typer.echo(f"and {len(transfers) - TRANSFERS_SHOWN_MAX} more; --json has all of them.")
+            say(f"and {len(transfers) - TRANSFERS_SHOWN_MAX} more; --json has all of them.")
 
 
 def told(plan: Plan, names: Roster) -> list[str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from ringlog.commands.saying import say, tame
+
 GAP = 2
 """Blanks between two columns."""
 COLUMN_MIN = 4
@@ -35,7 +37,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[short(cell) for cell in row] for row in rows]
+    cells = [[tame(short(cell)) for cell in row] for row in rows]
     widths = _widths(columns, cells)
     gaps = GAP * (len(columns) - 1)
     console = Console()
@@ -45,7 +47,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     console = Console(width=sum(widths) + gaps)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
     for column, width in zip(columns, widths, strict=True):
-        table.add_column(column, no_wrap=True, width=width, overflow="ellipsis")
+        table.add_column(Text(tame(column)), no_wrap=True, width=width, overflow="ellipsis")
     for row in cells:
         table.add_row(*map(Text, row))
     console.print(table)
@@ -72,10 +74,11 @@ def print_view(view: Mapping[str, Any]) -> None:
     """A component as any reader can follow it: values by name, and a table for each list."""
     for name, value in view.items():
         if not _is_rows(value):
-            typer.echo(f"{name}: {short(value)}")
+            say(f"{name}: {short(value)}")
     for name, value in view.items():
         if _is_rows(value):
-            typer.echo(f"\n{name}")
+            say()
+            say(name)
             columns = list(dict.fromkeys(column for row in value for column in row))
             print_table(columns, [[row.get(column) for column in columns] for row in value])
 

@@ -10,6 +10,7 @@ from ringlog.commands.completing import table_names
 from ringlog.commands.ending import Exit, end, undoubted
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, short
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time it comes when a verb runs, so that --help stays quick.
@@ -69,7 +70,7 @@ def put(  # noqa: PLR0913 one parameter per option
     if as_json:
         print_json(answer)
     else:
-        typer.echo(f"written at epoch {answer['epoch']}, timestamp {answer['timestamp']}")
+        say(f"written at epoch {answer['epoch']}, timestamp {answer['timestamp']}")
 
 
 def get(  # noqa: PLR0913 one parameter per option
@@ -100,7 +101,7 @@ def get(  # noqa: PLR0913 one parameter per option
         print_json(answer)
         return
     for name, value in answer["columns"].items():
-        typer.echo(f"{name}: {short(value)}")
+        say(f"{name}: {short(value)}")
 
 
 def _check(consistency: str) -> None:

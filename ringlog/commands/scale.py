@@ -10,6 +10,7 @@ from ringlog.commands.change_options import TimeoutOption
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.options import DEFAULT_STATE_DIR, JsonOption
 from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 from ringlog.commands.up import NODES_MAX, StateDirOption
 
 if TYPE_CHECKING:
@@ -75,6 +76,6 @@ def _say(answer: Answer, *, as_json: bool) -> None:
     ]
     if answer.detail:
         before = f"{'; '.join(changes)}; then " if changes else ""
-        typer.secho(f"{before}refused: {answer.detail}", err=True, fg=typer.colors.RED)
+        say(f"{before}refused: {answer.detail}", err=True, fg=typer.colors.RED)
         return
-    typer.echo(f"{answer.nodes} nodes: {'; '.join(changes) or 'there are as many already'}")
+    say(f"{answer.nodes} nodes: {'; '.join(changes) or 'there are as many already'}")

@@ -18,6 +18,7 @@ from ringlog.commands.options import (
     UrlOption,
 )
 from ringlog.commands.printing import print_json, print_json_line, print_table
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -75,7 +76,7 @@ def _print_all(answer: View, names: Roster) -> None:
     from ringlog.commands.telling import now, title
 
     if not answer["sequences"]:
-        typer.echo(f"No sequence is in progress at epoch {answer['epoch']}.")
+        say(f"No sequence is in progress at epoch {answer['epoch']}.")
         return
     print_table(
         COLUMNS,
@@ -98,18 +99,18 @@ def _print_one(view: View, names: Roster, *, as_json: bool) -> None:
     if as_json:
         print_json(view)
         return
-    typer.echo(f"sequence {view['id']}: {title(view, names)}")
-    typer.echo(f"steps: {steps(view)}")
+    say(f"sequence {view['id']}: {title(view, names)}")
+    say(f"steps: {steps(view)}")
     if view["barrier"] is not None:
-        typer.echo(f"now: {now(view, names)}")
+        say(f"now: {now(view, names)}")
         if view["progress"] is not None:
-            typer.echo(f"movement: {moved(view['progress'])}")
+            say(f"movement: {moved(view['progress'])}")
         _print_barrier(view["barrier"], names)
 
 
 def _print_barrier(barrier: View, names: Roster) -> None:
     said = "has passed" if barrier["passed"] else "has not passed"
-    typer.echo(f"barrier at epoch {barrier['epoch']} ({barrier['level']}) {said}")
+    say(f"barrier at epoch {barrier['epoch']} ({barrier['level']}) {said}")
     if not barrier["groups"]:
         return
     rows = [

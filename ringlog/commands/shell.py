@@ -17,6 +17,7 @@ from ringlog.commands.options import (
     UrlOption,
 )
 from ringlog.commands.printing import print_json_line
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -76,7 +77,7 @@ def _converse(session: Session, *, as_json: bool) -> None:
     Prompt(
         session,
         lambda answer: _show(answer, as_json=as_json),
-        lambda sentence: typer.secho(sentence, err=True, fg=typer.colors.RED),
+        lambda sentence: say(sentence, err=True, fg=typer.colors.RED),
     ).run()
 
 
@@ -85,9 +86,4 @@ def _show(answer: Answer, *, as_json: bool) -> None:
         print_json_line(answer.plain)
         return
     for line in answer.lines:
-        typer.echo(_tame(line))
-
-
-def _tame(line: str) -> str:
-    """What somebody wrote into the log must not steer the terminal of whoever looks at it."""
-    return "".join(mark if mark.isprintable() else "\ufffd" for mark in line)
+        say(line)

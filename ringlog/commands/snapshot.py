@@ -12,6 +12,7 @@ from ringlog.commands.ending import Exit, end
 from ringlog.commands.grouping import is_for_command
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, print_table
+from ringlog.commands.saying import say
 from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def take(
     if as_json:
         print_json(found)
     else:
-        typer.echo(f"stored: snapshot at epoch {found['epoch']}, {found['size_bytes']:,} bytes")
+        say(f"stored: snapshot at epoch {found['epoch']}, {found['size_bytes']:,} bytes")
 
 
 def _stored(talk: Talk, epoch: int) -> dict[str, object]:

@@ -11,6 +11,7 @@ from ringlog.commands.ending import sentences
 from ringlog.commands.finding import Found, find
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json, print_table
+from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time it comes when the verb runs, so that --help stays quick.
@@ -44,14 +45,14 @@ def status(
         return
     named = view["cluster"]
     if named is None:
-        typer.echo("No cluster is founded here yet: commit Initialize.")
+        say("No cluster is founded here yet: commit Initialize.")
     else:
-        typer.echo(f"cluster {named['name']} ({named['id']}), partitioner {named['partitioner']}")
-    typer.echo(f"epoch {view['epoch']} at {view['url']}")
+        say(f"cluster {named['name']} ({named['id']}), partitioner {named['partitioner']}")
+    say(f"epoch {view['epoch']} at {view['url']}")
     columns = ("name", "role", "pid", "state", "url")
     print_table(columns, [[row[column] for column in columns] for row in view["processes"]])
     for sentence in view["warnings"]:
-        typer.secho(sentence, fg=typer.colors.YELLOW)
+        say(sentence, fg=typer.colors.YELLOW)
 
 
 def _view(found: Found, answer: Status, nodes: Mapping[str, str]) -> dict[str, Any]:

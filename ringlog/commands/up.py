@@ -12,6 +12,7 @@ from ringlog.commands.ending import Exit, end, endless, sentences
 from ringlog.commands.finding import folder
 from ringlog.commands.options import DEFAULT_STATE_DIR, JsonOption
 from ringlog.commands.printing import print_json
+from ringlog.commands.saying import say
 from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
@@ -167,9 +168,9 @@ def down(*, state_dir: StateDirOption = DEFAULT_STATE_DIR, as_json: JsonOption =
     if as_json:
         print_json({"state_dir": str(state.path), "running": False})
     elif was_running:
-        typer.echo(f"stopped: everything that ran in {state.path}; its state stays.")
+        say(f"stopped: everything that ran in {state.path}; its state stays.")
     else:
-        typer.echo(f"Nothing ran in {state.path}.")
+        say(f"Nothing ran in {state.path}.")
 
 
 def _start(
@@ -225,8 +226,8 @@ def _say(ready: Ready, state: StateDir, what: str, *, as_json: bool) -> None:
         said = {"url": ready.url, "state_dir": str(state.path), "status": what}
         print_json({**said, "waiting": list(ready.waiting)})
         return
-    typer.echo(f"{what}: {ready.url}")
+    say(f"{what}: {ready.url}")
     if ready.waiting:
         joining = "joining now; `ringlog sequences --watch` shows how far they are."
         registered = "registered, owning nothing: joining takes a driver, so start with --driver."
-        typer.echo(f"{', '.join(ready.waiting)}: {joining if ready.driven else registered}")
+        say(f"{', '.join(ready.waiting)}: {joining if ready.driven else registered}")

@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import typer
-
 from ringlog.commands.ending import Exit, end
+from ringlog.commands.saying import say
 from ringlog.commands.telling import is_driven, now, title
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ class Lines:
             self._said[view["id"]] = essence, now_s
             last = view["taken"][-1]
             where = f"{title(view, self._names)}, {last['step']} at epoch {last['epoch']}"
-            typer.echo(f"sequence {view['id']}: {where}: {now(view, self._names)}", err=True)
+            say(f"sequence {view['id']}: {where}: {now(view, self._names)}", err=True)
 
 
 def show_for(names: Roster, *, as_json: bool) -> Silent | Lines | Bars:

@@ -13,6 +13,7 @@ import typer
 
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.naming import Roster, roster
+from ringlog.commands.saying import say
 from ringlog.commands.telling import now
 from services.local.supervision import supervisor_of
 from services.local.wishes import Answer, Standing, Wish, make_wish, read_answer, read_wish
@@ -126,7 +127,7 @@ class _Teller:
             return
         if self._status is None:
             if detail != self._said:
-                typer.echo(detail, err=True)
+                say(detail, err=True)
             self._said = detail
         elif time.monotonic() - self._looked_s > LOOK_S:
             from rich.text import Text
