@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from ringlog.commands.audit import audit
+from ringlog.commands.bench import bench
 from ringlog.commands.cancel import cancel, resume
 from ringlog.commands.changes import join, leave, move, replace
 from ringlog.commands.cms import cms
@@ -66,7 +67,7 @@ def command(
 for verb in (
     *(up, down, scale, cms, node, driver, status, nodes, commit, log, show),
     *(join, leave, move, replace, cancel, resume, sequences),
-    *(put, get, owners, diff, shell, doctor),
+    *(put, get, owners, diff, shell, doctor, bench),
 ):
     app.command()(verb)
 for group in (plan, schema, snapshot, audit):

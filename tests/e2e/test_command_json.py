@@ -68,6 +68,14 @@ def test_verbs_that_look(place):
     assert asked(place, "doctor")["healthy"]
 
 
+def test_the_verb_that_measures_leaves_no_name_behind(place):
+    found = asked(place, "bench", "--seconds", "0.5", "--connections", "3")
+    assert (found["connections"], found["cleared"]) == (3, 3)
+    assert found["last"] - found["first"] + 1 >= found["commits"] >= 3
+    left = asked(place, "show", "extensions")
+    assert not [item for item in left["extensions"] if item["name"].startswith("bench.")]
+
+
 def address(place):
     port = json.loads((place.path / "cluster.json").read_text())["port"]
     return f"http://127.0.0.1:{port}"

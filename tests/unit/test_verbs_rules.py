@@ -317,7 +317,9 @@ def test_a_plan_in_words():
     assert told(plan(transfers=[], locks=[]), NAMES)[:2] == ["moves no rows", "locks nothing"]
 
 
-VERBS = "join leave move replace cancel resume sequences put get owners diff schema snapshot plan"
+VERBS = (
+    "join leave move replace cancel resume sequences put get owners diff schema snapshot plan bench"
+)
 IN_GROUPS = ["plan join", "plan leave", "plan move", "plan replace", "snapshot take"] + [
     f"schema {verb}-{noun}" for verb in ("create", "drop") for noun in ("keyspace", "table")
 ]
