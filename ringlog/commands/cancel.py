@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from ringlog.commands.change_options import (
     ActorOption,
@@ -14,8 +12,9 @@ from ringlog.commands.change_options import (
     ReasonOption,
     SequenceArgument,
     TimeoutOption,
+    YesOption,
 )
-from ringlog.commands.ending import Exit, end
+from ringlog.commands.ending import Exit, confirm, end
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.saying import say
 
@@ -29,7 +28,7 @@ def cancel(  # noqa: PLR0913 one parameter per option
     sequence: SequenceArgument,
     *,
     dead: DeadOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     no_wait: NoWaitOption = False,
     timeout_s: TimeoutOption = None,
     actor: ActorOption = None,
@@ -65,7 +64,7 @@ def cancel(  # noqa: PLR0913 one parameter per option
                 "not come back, name it by --dead.",
                 err=True,
             )
-        if not yes and sys.stdin.isatty() and not as_json:
+        if not (yes or as_json) and sys.stdin.isatty():
             _ask(view, names)
         transformation = {"kind": "CancelSequence", "sequence": sequence}
         if gone:
@@ -153,5 +152,4 @@ def _ask(view: dict[str, Any], names: Roster) -> None:
 
     say(f"{title(view, names)}: {steps(view)}", err=True)
     say(consequences(view, names), err=True)
-    if not typer.confirm(f"Cancel sequence {view['id']}?", err=True):
-        raise end("Nothing was changed.", Exit.REFUSED)
+    confirm(f"Cancel sequence {view['id']}?")

@@ -70,6 +70,7 @@ TimeoutOption = Annotated[
         "--timeout", min=0, help="Wait so many seconds at most; it goes on.", show_default=False
     ),
 ]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ActorOption = Annotated[
     str | None, typer.Option("--actor", help="Who; kept in the log.", show_default=False)
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from enum import IntEnum
 
 import typer
 
-from ringlog.commands.saying import say
+from ringlog.commands.saying import say, tame
 
 
 class Exit(IntEnum):
@@ -29,6 +30,12 @@ def end(sentence: str, code: Exit) -> typer.Exit:
     for line in sentence.split("\n"):
         say(line, err=True, fg=typer.colors.RED if code else None)
     return typer.Exit(code)
+
+
+def confirm(question: str) -> None:
+    """Go on only if the answer is yes. Without a terminal there is nobody to ask."""
+    if sys.stdin.isatty() and not typer.confirm(tame(question), err=True):
+        raise end("Nothing was changed.", Exit.REFUSED)
 
 
 @contextlib.contextmanager

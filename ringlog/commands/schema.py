@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ringlog.commands.change_options import ActorOption, ReasonOption
-from ringlog.commands.ending import Exit, end
+from ringlog.commands.change_options import ActorOption, ReasonOption, YesOption
+from ringlog.commands.ending import Exit, confirm, end
 from ringlog.commands.grouping import is_for_command
 from ringlog.commands.options import (
     EpochOption,
@@ -86,6 +86,7 @@ def create_keyspace(  # noqa: PLR0913 one parameter per option
 def drop_keyspace(  # noqa: PLR0913 one parameter per option
     name: Annotated[str, typer.Argument(help="A keyspace.")],
     *,
+    yes: YesOption = False,
     actor: ActorOption = None,
     reason: ReasonOption = None,
     state_dir: StateDirOption = None,
@@ -93,10 +94,12 @@ def drop_keyspace(  # noqa: PLR0913 one parameter per option
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop a keyspace with its tables and their rows.
+    """Drop a keyspace with its tables and their rows. On a terminal it asks.
 
     Example: ringlog schema drop-keyspace shop
     """
+    if not (yes or as_json):
+        confirm(f"Drop keyspace {name} with its tables and all their rows?")
     wanted = {"kind": "DropKeyspace", "name": name}
     _commit(wanted, (state_dir, url, token), (actor, reason), as_json=as_json)
 
@@ -139,6 +142,7 @@ def create_table(  # noqa: PLR0913 one parameter per option
 def drop_table(  # noqa: PLR0913 one parameter per option
     table: Annotated[str, typer.Argument(help="KEYSPACE.TABLE")],
     *,
+    yes: YesOption = False,
     actor: ActorOption = None,
     reason: ReasonOption = None,
     state_dir: StateDirOption = None,
@@ -146,11 +150,13 @@ def drop_table(  # noqa: PLR0913 one parameter per option
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop a table with its rows.
+    """Drop a table with its rows. On a terminal it asks.
 
     Example: ringlog schema drop-table shop.orders
     """
     keyspace, name = _named(table)
+    if not (yes or as_json):
+        confirm(f"Drop table {table} with all its rows?")
     wanted = {"kind": "DropTable", "keyspace": keyspace, "name": name}
     _commit(wanted, (state_dir, url, token), (actor, reason), as_json=as_json)
 
