@@ -24,13 +24,18 @@ AWAY_PAUSE_S = 0.3
 SEND_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 2.0
 HEAP_MAX = 20
+KINDS = ("not_avro", "unknown_schema", "stranger", "bad_hash", "future", "null")
 
 
 class Mangler:
-    """Drops a sixth of what passes, and adds nonsense of every kind that it knows."""
+    """Drops a sixth of what passes, and adds nonsense of every kind that it knows.
+
+    While `only` names a kind, everything comes as that and nothing as it was.
+    """
 
     def __init__(self, bootstrap, random_, *, source, target):
         self.counts: Counter[str] = Counter()
+        self.only: str | None = None
         self._bootstrap = bootstrap
         self._random = random_
         self._source = source
@@ -43,6 +48,9 @@ class Mangler:
             group.create_task(self._send_all())
 
     def _take(self, message):
+        if self.only is not None:
+            self._put(self._forged(message, self.only))
+            return
         kinds = ("pass", "drop", "repeat", "delay", "forge")
         (kind,) = self._random.choices(kinds, weights=(55, 15, 10, 10, 10))
         self.counts[kind] += 1
@@ -56,9 +64,7 @@ class Mangler:
                 loop = asyncio.get_running_loop()
                 loop.call_later(self._random.uniform(0, LATE_S_MAX), self._put, message)
             case "forge":
-                forged, name = self._forged(message)
-                self.counts[name] += 1
-                self._put(forged)
+                self._put(self._forged(message, self._random.choice(KINDS)))
                 if self._random.random() < 0.5:
                     self._put(message)
 
@@ -68,10 +74,10 @@ class Mangler:
         else:
             self._waiting.put_nowait(message)
 
-    def _forged(self, message):
+    def _forged(self, message, name):
+        self.counts[name] += 1
         pick = self._random
         headers = dict(message.headers)
-        name = pick.choice(("not_avro", "unknown_schema", "stranger", "bad_hash", "future", "null"))
         value = message.value
         match name:
             case "not_avro":
@@ -90,7 +96,7 @@ class Mangler:
                 value, headers["epoch"] = encode_entry(entry), str(ahead).encode()
             case "null":
                 value = None
-        return Message(message.key, value, tuple(headers.items())), name
+        return Message(message.key, value, tuple(headers.items()))
 
     async def _send_all(self):
         """In small heaps, each shuffled; what a broker that is away does not take is lost."""

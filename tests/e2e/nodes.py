@@ -79,6 +79,19 @@ class NodeProcess(Cms):
                 )
             await self.start()
 
+    async def damage(self):
+        """Flip a byte in the middle of every snapshot on its disk, while it is down; how many."""
+        async with self._turn:
+            await self.kill()
+            with closing(sqlite3.connect(self.state_dir / FILE)) as connection, connection:
+                kept = connection.execute("SELECT epoch, image FROM journal_snapshots").fetchall()
+                connection.executemany(
+                    "UPDATE journal_snapshots SET image = ? WHERE epoch = ?",
+                    [(_flipped(image), epoch) for epoch, image in kept],
+                )
+            await self.start()
+            return len(kept)
+
     def published(self):
         """What each life published, in order: epoch, and whether it took a snapshot to get there.
 
@@ -88,6 +101,12 @@ class NodeProcess(Cms):
 
     def noted(self, event):
         return [line for life in self.lives for line in _lines(life) if line.event == event]
+
+
+def _flipped(image):
+    changed = bytearray(image)
+    changed[len(image) // 2] ^= 0xFF
+    return bytes(changed)
 
 
 def _published(lines):

@@ -33,9 +33,19 @@ NODES = 3
 COMMITTERS = 4
 CHAOS_FOR_S = float(os.environ.get("FANOUT_FOR_S") or 30.0)
 EQUAL_TIMEOUT_S = 90.0
+MET_TIMEOUT_S = 60.0
 PAUSE_S = 0.05
 BATCH_MAX = 20
+KINDS = ("kill", "restore", "trim", "damage", "broker")
+WEIGHTS = (6, 2, 2, 2, 1)
 MANGLED = "ringlog.mangled"
+FORGED = {
+    Fault.UNREADABLE: "not_avro",
+    Fault.WRONG_CLUSTER: "stranger",
+    Fault.WRONG_HASH: "bad_hash",
+    Fault.FROM_THE_FUTURE: "future",
+}
+"""What somebody has to have met by the end, and what it comes from."""
 TROUBLE = ("Traceback", "request_failed", "listener_failed", "never retrieved")
 
 
@@ -85,6 +95,9 @@ async def fanned_out():
             await made.start()
             nodes.append(made)
         await asyncio.gather(*(each.ready() for each in nodes))
+        async with Client(subject.url) as client:
+            # So that each soon has a snapshot that can be damaged.
+            await client.commit(TriggerSnapshot())
         yield subject, nodes, Broker(folder, server), folder
 
 
@@ -131,12 +144,11 @@ class Chaos:
         for node in self._nodes:
             await node.copy_to(self._copies[node.name])
         # Each of them happens at least once, and then whatever chance wants.
-        due = ["broker", "restore", "trim", "kill"]
+        due = ["broker", "restore", "trim", "damage", "kill"]
         self._random.shuffle(due)
         async with asyncio.TaskGroup() as group:
             while time.monotonic() < deadline_s or due:
-                kinds = ("kill", "restore", "trim", "broker")
-                kind = due.pop() if due else self._random.choices(kinds, weights=(6, 2, 2, 1))[0]
+                kind = due.pop() if due else self._random.choices(KINDS, weights=WEIGHTS)[0]
                 self.counts[kind] += 1
                 if kind == "broker":
                     await self._broker.crash()
@@ -152,6 +164,8 @@ class Chaos:
                 await node.restore_from(self._copies[node.name])
             case "trim":
                 await node.trim()
+            case "damage":
+                self.counts["snapshots_damaged"] += await node.damage()
 
 
 async def equal(nodes, applied):
@@ -213,22 +227,51 @@ async def test_under_a_lying_fan_out_every_node_ends_with_the_log(seed):
                 f"mangled={dict(mangler.counts)}"
             )
             await equal(nodes, replay(log, NOTHING_APPLIED))
+            await _meet_all(subject, nodes, mangler)
+            await _survives_damage(subject, nodes[0], nodes)
             mangling.cancel()
-        faults = judge(nodes)
+        judge(nodes)
         await _goes_on(subject, nodes)
 
     assert mangler.counts["sent"] > 0
-    assert Fault.UNREADABLE in faults
+
+
+async def _meet_all(subject, nodes, mangler):
+    """Go on until every kind of forgery was found out by somebody; most were by now.
+
+    The nodes are where the log is, so what comes only as a forgery is looked at.
+    """
+    deadline_s = time.monotonic() + MET_TIMEOUT_S
+    async with Client(subject.url) as client:
+        while missing := sorted(FORGED.keys() - _met(nodes)):
+            assert time.monotonic() < deadline_s, missing
+            mangler.only = FORGED[missing[0]]
+            await client.commit(SetExtension(name="forged", value=missing[0]))
+            await asyncio.sleep(PAUSE_S)
+    mangler.only = None
+
+
+def _met(nodes):
+    return {line.fault for node in nodes for line in node.noted("disbelieved")}
+
+
+async def _survives_damage(subject, node, nodes):
+    """Of all its snapshots, in a node that has some and nothing else to trouble it."""
+    async with Client(subject.url) as client:
+        await client.commit(TriggerSnapshot())
+    await equal(nodes, replay(await subject.entries(), NOTHING_APPLIED))
+    known = len(node.noted("copy_damaged"))
+    assert await node.damage() > 0
+    await equal(nodes, replay(await subject.entries(), NOTHING_APPLIED))
+    assert len(node.noted("copy_damaged")) > known
 
 
 def judge(nodes):
     """Print what each node lived through, and fail if what it published was not the log's way."""
-    faults = set()
     for node in nodes:
         lives = node.published()
         jumps = sum(is_jump for life in lives for _, is_jump in life)
         told = Counter(line.fault for line in node.noted("disbelieved"))
-        faults |= set(told)
         print(
             f"{node.name}: lives={len(lives)} published={sum(map(len, lives))} jumps={jumps} "
             f"set_back={len(node.noted('set_back'))} disbelieved={dict(told)} "
@@ -240,7 +283,6 @@ def judge(nodes):
             words = life.read_text(encoding="utf-8", errors="replace")
             for trouble in TROUBLE:
                 assert trouble not in words, f"{life.name}: {words[words.index(trouble) :][:4000]}"
-    return faults
 
 
 async def _goes_on(subject, nodes):
