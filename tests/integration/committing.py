@@ -16,14 +16,20 @@ NAMES = 12
 
 
 async def commit(url, per_s, duration_s):
-    """A batch that is late is not left out. Prints the last epoch and how long it all took."""
+    """A batch that is late is not left out.
+
+    Prints the last epoch, how long it all took, and how many batches were late because the one
+    before them was not answered yet.
+    """
     started_s = time.monotonic()
-    outcomes = []
+    outcomes, late = [], 0
     async with Client(url) as client:
         for number in range(int(duration_s * per_s / BATCH)):
-            await asyncio.sleep(started_s + number * BATCH / per_s - time.monotonic())
+            early_s = started_s + number * BATCH / per_s - time.monotonic()
+            late += number > 0 and early_s < 0
+            await asyncio.sleep(early_s)
             outcomes = await client.commit_batch([_proposal(index) for index in range(BATCH)])
-    print(outcomes[-1].epoch, time.monotonic() - started_s)
+    print(outcomes[-1].epoch, time.monotonic() - started_s, late)
 
 
 def _proposal(index):
