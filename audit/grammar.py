@@ -67,6 +67,8 @@ def named(node: ast.expr, bound: frozenset[str], depth: int) -> Iterator[str]:
             if name not in bound:
                 yield name
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+            if len(args) != (takes := FUNCTIONS[name].takes):
+                raise FaultError(f"{name} takes {_SPELLED[takes]}", node)
             yield name
             for argument in args:
                 yield from named(argument, bound, depth + 1)
@@ -121,6 +123,9 @@ def _check_branch(node: ast.expr) -> None:
             pass
     what = type(node).__name__
     raise FaultError(f"this is not part of the language ({what})", node)
+
+
+_SPELLED = {1: "one argument", 2: "two arguments"}
 
 
 def _unknown(name: str) -> str:

@@ -50,6 +50,7 @@ class Function(msgspec.Struct, frozen=True):
 
     work: Callable[..., Plain]
     components: tuple[str, ...] = ()
+    takes: int = 1
 
 
 def _listed(component: str, name: str) -> Root:
@@ -126,8 +127,8 @@ FUNCTIONS: dict[str, Function] = {
     "node": Function(lambda look, number: look.nodes.get(number), ("directory", "ring")),
     "keyspace": Function(lambda look, name: look.keyspaces.get(name), ("schema",)),
     "extension": Function(_extension, ("extensions",)),
-    "readers": Function(_readers, ("schema", "placements")),
-    "writers": Function(_writers, ("schema", "placements")),
+    "readers": Function(_readers, ("schema", "placements"), takes=2),
+    "writers": Function(_writers, ("schema", "placements"), takes=2),
 }
 
 
