@@ -17,13 +17,13 @@ from ringlog.commands.options import (
 )
 from ringlog.commands.printing import print_json, print_table, short
 from ringlog.commands.saying import say
+from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
     from audit.subjects import Subject
     from encoding.entries import Entry
 
-MICROSECONDS = 1_000_000
 FORMS = {
     "node": "node 4",
     "token": "token KEYSPACE:TOKEN",
@@ -56,7 +56,7 @@ def blame(  # noqa: PLR0913 one parameter per option
     from audit.blame import blamed
 
     subject = _subject(what, name)
-    with history(archive, state_dir, url, token) as found:
+    with history(archive, state_dir, url, token) as found, spinning("looking back"):
         epoch = epoch_or_tip(found, at)
         answer = blamed(found, subject, epoch)
     if answer is None:
@@ -106,13 +106,15 @@ def why(  # noqa: PLR0913 one parameter per option
 
     with history(archive, state_dir, url, token) as found:
         epoch = epoch_or_tip(found, at)
-        metadata = metadata_at(found, epoch).metadata
+        with spinning("looking at the owners"):
+            metadata = metadata_at(found, epoch).metadata
         named = token_named(metadata, keyspace, key=key, token=place)
         readers = owners(metadata, keyspace, named)["readers"]
         if node is None and not readers:
             raise end(f"Nobody owns token {named} of {keyspace} at {epoch}.", Exit.REFUSED)
         owner = NodeId(readers[0] if node is None else node)
-        links = links_to(found, Asked(keyspace=keyspace, token=named, node=owner, at=epoch))
+        with spinning("looking back"):
+            links = links_to(found, Asked(keyspace=keyspace, token=named, node=owner, at=epoch))
     views = [{**entry_view(link.entry), "part": link.part} for link in links]
     if as_json:
         asked = {"keyspace": keyspace, "token": str(named), "node": owner, "at": epoch}
@@ -124,17 +126,15 @@ def why(  # noqa: PLR0913 one parameter per option
 
 
 def entry_view(entry: Entry) -> dict[str, Any]:
-    from datetime import UTC, datetime
-
     from encoding.json import transformation_json
+    from ringlog.commands.moments import dated
 
-    moment = datetime.fromtimestamp(entry.committed_at / MICROSECONDS, UTC)
     return {
         "epoch": entry.epoch,
         "kind": entry.kind,
         "actor": entry.actor,
         "reason": entry.reason,
-        "committed_at": moment.isoformat(timespec="seconds"),
+        "committed_at": dated(entry.committed_at),
         "committed_by": entry.committed_by,
         "entry_id": str(entry.entry_id),
         "transformation": transformation_json(entry.transformation),

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 LIMIT_MAX = 1_000
 FIELDS_SHOWN_MAX = 160
-MICROSECONDS = 1_000_000
 COLUMNS = ("epoch", "committed at", "kind", "actor", "reason", "fields")
 
 
@@ -79,13 +78,10 @@ def _json(sealed: SealedEntry) -> dict[str, Any]:
 
 
 def _row(sealed: SealedEntry) -> list[object]:
-    from datetime import UTC, datetime
-
     from encoding.json import transformation_json
+    from ringlog.commands.moments import clocked
 
     entry = sealed.entry
-    moment = datetime.fromtimestamp(entry.committed_at / MICROSECONDS, UTC)
     fields = transformation_json(entry.transformation)
     del fields["kind"]
-    said = f"{moment:%Y-%m-%d %H:%M:%S}"
-    return [entry.epoch, said, entry.kind, entry.actor, entry.reason, fields]
+    return [entry.epoch, clocked(entry.committed_at), entry.kind, entry.actor, entry.reason, fields]
