@@ -82,6 +82,11 @@ def _check_copy(files: Folder, named: Sequence[SignedCheckpoint]) -> None:
         _refuse(CHECKPOINT, "it is none of the checkpoints that the manifest names")
 
 
+def size_of(kept: Kept) -> int:
+    """Of how many entries it is."""
+    return _parsed(kept).checkpoint.size
+
+
 def _unnamed(files: Folder) -> list[Kept]:
     """One that a crash while signing left before the manifest named it; it has to agree, too."""
     try:

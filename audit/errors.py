@@ -2,6 +2,8 @@
 
 ArchiveError          something in an archive is not as it must be; names the file or epoch
   NotThereError       a file is missing
+  NotInARowError      archives of one history that overlap, or leave epochs out between them
+  OtherHistoryError   two that should be one history have gone different ways
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ class ArchiveError(Exception):
 
     def __init__(self, where: str, fault: str, *, epoch: Epoch | None = None) -> None:
         place = where if epoch is None else f"{where}, epoch {epoch}"
+        fault = fault.rstrip(".")
         super().__init__(f"{place}: {fault}.")
         self.where = where
         self.fault = fault
@@ -23,6 +26,10 @@ class ArchiveError(Exception):
 class NotThereError(ArchiveError):
     def __init__(self, where: str) -> None:
         super().__init__(where, "it is missing")
+
+
+class NotInARowError(ArchiveError):
+    """Nothing is wrong with any of them, but they were not chosen so that they follow."""
 
 
 class OtherHistoryError(ArchiveError):

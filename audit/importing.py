@@ -9,6 +9,7 @@ import msgspec
 
 from audit.errors import ArchiveError
 from audit.lineage import Lineage, Lineages
+from audit.passing import Watch
 from audit.reading import Archive, Joined
 from log.chain import NO_ENTRIES, Tip, tip_of
 from log.entry import SealedEntry
@@ -43,7 +44,12 @@ class Importer(msgspec.Struct, frozen=True, kw_only=True):
     anchored_by: tuple[str, ...] = ()
 
 
-async def import_archive(source: Archive | Joined, into: Target, by: Importer) -> Lineage:
+async def import_archive(
+    source: Archive | Joined,
+    into: Target,
+    by: Importer,
+    progress: Watch = lambda _done, _total: None,
+) -> Lineage:
     """Fill an empty log with all entries, each executed again on the way, and return the record.
 
     One that was broken off goes on where it stopped. No log service may run on the database
@@ -62,6 +68,7 @@ async def import_archive(source: Archive | Joined, into: Target, by: Importer) -
         onto = await _append([item for item in batch if item.epoch > onto.epoch], onto, into)
         for snapshot in shortcuts:
             await into.snapshots.save(snapshot, created_by=by.name)
+        progress(applied.metadata.epoch, source.tip.epoch)
     assert onto == source.tip, (onto, source.tip)
     return lineage
 

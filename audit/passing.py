@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -26,6 +26,9 @@ from log.replay import NOTHING_APPLIED, Applied, ReplayError, apply
 from metadata.epoch import EMPTY, Epoch
 from transformations.initialize import Initialize
 
+Watch = Callable[[int, int], None]
+"""Told how many entries are done, and of how many."""
+
 
 class Beginning(msgspec.Struct, frozen=True):
     """What could be seen of where an archive begins: its hash in the tree, its snapshot's digest.
@@ -42,6 +45,7 @@ def check_entries(
     manifest: Manifest,
     anchors: Sequence[Anchor],
     tiles: Iterable[Place],
+    progress: Watch = lambda _done, _total: None,
     *,
     recompute: bool,
 ) -> Beginning:
@@ -57,6 +61,7 @@ def check_entries(
     beginning = going.start(seam)
     for segment in manifest.segments:
         going.check_segment(segment)
+        progress(segment.last - manifest.after.epoch, manifest.tip.epoch - manifest.after.epoch)
     going.finish()
     return beginning
 

@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 from audit.archive import Manifest, Segment, read_manifest
-from audit.errors import ArchiveError
+from audit.errors import ArchiveError, NotInARowError
 from audit.folder import Folder, folder
 from audit.history import SnapshotUnusableError
 from audit.seams import read_seam
@@ -192,7 +192,7 @@ def _check_seam(before: Archive, following: Archive) -> None:
         )
     begin, end = following.after.epoch, before.tip.epoch
     if begin > end:
-        raise ArchiveError(name, f"epochs {end + 1} to {begin} are missing before it")
+        raise NotInARowError(name, f"epochs {end + 1} to {begin} are missing before it")
     expected = before.after.hash if begin == before.after.epoch else before.entry(begin).hash
     # A hash alone may be anybody's: what was signed behind the seam is the tree that it is in.
     is_same_tree = begin < end or following.manifest.after.root == before.manifest.tip.root
@@ -212,7 +212,8 @@ def _refuse_overlap(before: Archive, following: Archive) -> None:
     if before.entry(last).hash != following.entry(last).hash:
         differing = _difference(before, following, first, last)
         raise ArchiveError(name, f"it disagrees with {other}", epoch=differing)
-    raise ArchiveError(name, f"epochs {first} to {last} are in {other}, too: leave one of them out")
+    fault = f"epochs {first} to {last} are in {other}, too: leave one of them out"
+    raise NotInARowError(name, fault)
 
 
 def _difference(one: Archive, other: Archive, low: Epoch, high: Epoch) -> Epoch:

@@ -15,7 +15,7 @@ from audit.reading import Archive, join, open_archive
 from audit.replay import Progress, Report, audited
 from audit.report_chronicle import Chronicle, Chronicler
 from audit.signing import read_checkpoint
-from audit.verify import Given, Verified, verify
+from audit.verify import Given, Verdict, Verified, verify_all
 from metadata.epoch import EMPTY, Epoch
 
 CHECKPOINTS_SHOWN_MAX = 50
@@ -28,6 +28,7 @@ class Trust(StrEnum):
 
     TAMPERED = "tampered"
     BROKEN = "broken"
+    MISUSED = "misused"
     UNANCHORED = "unanchored"
     ANCHORED = "anchored"
 
@@ -39,6 +40,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     holds: bool
     is_anchored: bool
     said: str
+    is_misuse: bool = False
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +84,10 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trust(self) -> Trust:
-        if not all(source.holds for source in self.sources) or self.contents is None:
+        faulty = [source for source in self.sources if not source.holds]
+        if faulty and all(source.is_misuse for source in faulty):
+            return Trust.MISUSED
+        if faulty or self.contents is None:
             return Trust.TAMPERED
         if self.contents.replay is None or not self.contents.replay.holds:
             return Trust.BROKEN
@@ -100,6 +105,8 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
                 return "This history was tampered with, or is damaged. Do not rely on it."
             case Trust.BROKEN:
                 return "The files are intact, but this history does not hold."
+            case Trust.MISUSED:
+                return "These archives do not follow one another. Nothing is said of what they say."
             case Trust.UNANCHORED:
                 return "Everything fits together, but nobody vouches for all of it."
             case Trust.ANCHORED:
@@ -110,16 +117,15 @@ def report_on_archives(
     places: Sequence[str], given: Given, made: Made, progress: Watch = lambda _: None
 ) -> AuditReport:
     """One history in archives that follow one another; what is wrong with them is in the report."""
-    examined = tuple(_examined(place, given) for place in places)
+    verdicts = verify_all(places, given)
+    examined = tuple(map(_examined, verdicts, (*places, "")))
     keys = tuple(key.text for key in given.keys)
     try:
         archives = [open_archive(place) for place in places]
         history = archives[0] if len(archives) == 1 else join(archives)
-    except ArchiveError as error:
-        seam = Examined(name=error.where, holds=False, is_anchored=False, said=str(error))
-        is_told = any(not source.holds for source in examined)
-        sources = examined if is_told else (*examined, seam)
-        return AuditReport(made=made, sources=sources, contents=None, keys=keys)
+    except ArchiveError:
+        # Which verifying has told.
+        return AuditReport(made=made, sources=examined, contents=None, keys=keys)
     last = archives[-1].manifest
     contents = _contents(history, history.after.epoch, progress)
     return AuditReport(
@@ -142,11 +148,18 @@ def report_on_live(
     return AuditReport(made=made, sources=(source,), contents=_contents(history, EMPTY, progress))
 
 
-def _examined(place: str, given: Given) -> Examined:
-    verdict = verify(place, given)
-    holds = isinstance(verdict, Verified)
-    is_anchored = isinstance(verdict, Verified) and verdict.is_anchored
-    return Examined(name=place, holds=holds, is_anchored=is_anchored, said=verdict.sentence)
+def _examined(verdict: Verdict, place: str) -> Examined:
+    """What is wrong with several together is of no place."""
+    if isinstance(verdict, Verified):
+        is_anchored, said = verdict.is_anchored, verdict.sentence
+        return Examined(name=place, holds=True, is_anchored=is_anchored, said=said)
+    return Examined(
+        name=place or verdict.where,
+        holds=False,
+        is_anchored=False,
+        said=verdict.sentence,
+        is_misuse=verdict.is_misuse,
+    )
 
 
 def _contents(history: History, after: Epoch, progress: Watch) -> Contents:

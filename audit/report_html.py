@@ -23,6 +23,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _MARKS = {
     Trust.TAMPERED: "✗ Tampered or damaged",
     Trust.BROKEN: "✗ Does not hold",
+    Trust.MISUSED: "✗ Not in a row",
     Trust.UNANCHORED: "○ Consistent, not anchored",
     Trust.ANCHORED: "✓ Verified and anchored",
 }

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from audit.anchors import Anchor, Kept, anchors_of
+from audit.anchors import Anchor, Kept, anchors_of, size_of
 from audit.archive import CHECKPOINT, MANIFEST, Manifest, read_manifest
-from audit.errors import ArchiveError
+from audit.errors import ArchiveError, NotInARowError
 from audit.folder import Folder, folder
 from audit.keys import PublicKey
-from audit.passing import check_entries
+from audit.passing import Watch, check_entries
+from audit.reading import join, open_archive
 from audit.tiles import Place, place_of
 from log.chain import Tip
 from metadata.cluster import ClusterId
@@ -51,7 +52,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """The verdict in one line."""
-        return "; ".join([self._said(), *self.unchecked])
+        digests = "digests recomputed" if self.recomputed else "digests not recomputed"
+        return "; ".join([self._said(), digests, *self.unchecked])
 
     def _said(self) -> str:
         epochs = f"epochs {self.after + 1} to {self.tip.epoch}"
@@ -74,11 +76,16 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     where: str
     epoch: Epoch | None
     fault: str
+    is_misuse: bool = False
+    """Nothing is wrong with the archives; they were not named so that they follow one another."""
 
     @property
     def sentence(self) -> str:
         place = self.where if self.epoch is None else f"{self.where}, epoch {self.epoch}"
         return f"{place}: {self.fault}."
+
+
+Verdict = Verified | Fault
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +98,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[PublicKey, ...] = ()
     checkpoints: tuple[Kept, ...] = ()
     recompute: bool = False
+    progress: Watch = lambda _done, _total: None
 
 
 NOTHING_GIVEN = Given()
@@ -105,10 +113,10 @@ def verify(place: str | Path | Folder, given: Given = NOTHING_GIVEN) -> Verified
         paths = list(files.paths())
         tiles = _tiles(paths, manifest.tip.epoch)
         beginning = check_entries(
-            files, manifest, anchors, tiles.values(), recompute=given.recompute
+            files, manifest, anchors, tiles.values(), given.progress, recompute=given.recompute
         )
     except ArchiveError as error:
-        return Fault(where=error.where, epoch=error.epoch, fault=error.fault)
+        return fault_of(error)
     belonging = tiles.keys() | _named(manifest)
     strays = [path for path in paths if path not in belonging]
     verdict = _verdict(manifest, files, anchors, given)
@@ -120,6 +128,55 @@ def verify(place: str | Path | Folder, given: Given = NOTHING_GIVEN) -> Verified
         verdict = msgspec.structs.replace(verdict, anchored_up_to=Epoch(0), anchored_by=())
     unchecked = [] if beginning.digest_seen else [_UNSEEN.format(manifest.after.epoch)]
     return msgspec.structs.replace(verdict, strays=tuple(strays), unchecked=tuple(unchecked))
+
+
+def verify_all(places: Sequence[str | Path], given: Given = NOTHING_GIVEN) -> list[Verdict]:
+    """On each archive and, where all are sound by themselves, on whether they are one history."""
+    spans = [_span(place) for place in places]
+    verdicts = [
+        verify(place, msgspec.structs.replace(given, checkpoints=_kept_for(number, spans, given)))
+        for number, place in enumerate(places)
+    ]
+    if len(places) > 1 and not any(isinstance(verdict, Fault) for verdict in verdicts):
+        try:
+            join([open_archive(place) for place in places])
+        except ArchiveError as error:
+            verdicts.append(fault_of(error))
+    return verdicts
+
+
+def fault_of(error: ArchiveError) -> Fault:
+    is_misuse = isinstance(error, NotInARowError)
+    return Fault(where=error.where, epoch=error.epoch, fault=error.fault, is_misuse=is_misuse)
+
+
+def _span(place: str | Path) -> tuple[int, int] | None:
+    try:
+        manifest = read_manifest(folder(place))
+    except ArchiveError:
+        return None  # Verifying says why.
+    return manifest.after.epoch, manifest.tip.epoch
+
+
+def _kept_for(
+    number: int, spans: Sequence[tuple[int, int] | None], given: Given
+) -> tuple[Kept, ...]:
+    """The checkpoints to hold one of several archives against: those of epochs that it holds.
+
+    Those of none are for the last, or for the first, which then says what is missing.
+    """
+    known = [span for span in spans if span is not None]
+    ours = spans[number]
+    if len(known) < len(spans) or ours is None:
+        return given.checkpoints
+    found = []
+    for kept in given.checkpoints:
+        size = size_of(kept)
+        holding = [span for span in known if span[0] < size <= span[1]]
+        beyond = max(known, key=lambda span: span[1]) if size > ours[1] else min(known)
+        if ours in (holding or [beyond]):
+            found.append(kept)
+    return tuple(found)
 
 
 def _verdict(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from ringlog.commands.audit_archive import export, import_archive, verify
+from ringlog.commands.audit_archive import export
 from ringlog.commands.audit_blame import blame, why
+from ringlog.commands.audit_import import import_archive
 from ringlog.commands.audit_proofs import check_proof, keygen, prove
 from ringlog.commands.audit_replay import bisect, replay
 from ringlog.commands.audit_report import report
 from ringlog.commands.audit_reproduce import reproduce
 from ringlog.commands.audit_travel import diff, owners, show
 from ringlog.commands.audit_trim import trim
+from ringlog.commands.audit_verify import verify
 from ringlog.commands.audit_whatif import whatif
 from ringlog.commands.audit_witness import witness
 

@@ -1,39 +1,35 @@
-"""`ringlog audit export|verify|import`: archives of a log."""
+"""`ringlog audit export`: a log as an archive."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ringlog.commands.audit_source import (
     ArchiveOption,
     UpToOption,
-    audit_sentences,
     epoch_or_tip,
     history,
     opened,
 )
-from ringlog.commands.ending import Exit, end, sentences
+from ringlog.commands.ending import Exit, end
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
 from ringlog.commands.saying import say
-from ringlog.commands.spinning import spinning
+from ringlog.commands.spinning import Watch, counting
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
     from audit.exporting import Export
     from audit.history import History
-    from audit.lineage import Lineage
-    from audit.reading import Archive, Joined
-    from audit.verify import Given
+    from log.entry import SealedEntry
 
-KeyOption = Annotated[
-    list[str] | None,
-    typer.Option("--key", help="A public key that you trust, or its file.", show_default=False),
-]
+
+WATCHED_EVERY_ENTRIES = 500
 
 
 class Codec(StrEnum):
@@ -77,7 +73,7 @@ def export(  # noqa: PLR0913 one parameter per option
     from audit.keys import load_private
     from metadata.epoch import Epoch
 
-    with history(archive, state_dir, url, token) as found, spinning("exporting"):
+    with history(archive, state_dir, url, token) as found, counting("exporting") as watch:
         keys = [load_private(path) for path in sign or []]
         before = None if continuing is None else opened(continuing)
         with begin_export(folder(out), continuing=before, codec=codec.value) as running:
@@ -91,7 +87,7 @@ def export(  # noqa: PLR0913 one parameter per option
                 )
             # The last one that the archive has comes again, to see that it is the same log.
             begin = max(running.tip.epoch - 1, 0 if before is None else before.tip.epoch)
-            for sealed in found.entries(Epoch(begin), end_at):
+            for sealed in _watched(found.entries(Epoch(begin), end_at), begin, end_at, watch):
                 running.take(sealed)
             _keep_snapshots(found, running)
             manifest = running.finish(keys, at_s=_now_s())
@@ -101,110 +97,13 @@ def export(  # noqa: PLR0913 one parameter per option
         say(f"{out} holds the log up to epoch {manifest.tip.epoch}.")
 
 
-def verify(
-    path: Annotated[str, typer.Argument(help="A folder that was exported, or its address.")],
-    *,
-    key: KeyOption = None,
-    checkpoint: Annotated[
-        list[Path] | None,
-        typer.Option(help="A checkpoint that you kept elsewhere.", show_default=False),
-    ] = None,
-    recompute: Annotated[
-        bool,
-        typer.Option("--recompute", help="Execute every entry again and compare its digest."),
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Verify an archive: every file, every hash, signatures. Exit code 1 names what is wrong.
-
-    Example: ringlog audit verify backup/ --key ledger.key.pub
-    """
-    import msgspec
-
-    from audit.verify import Verified
-    from audit.verify import verify as verdict_on
-
-    with sentences(), audit_sentences(), spinning("verifying"):
-        verdict = verdict_on(path, given(key, checkpoint, recompute=recompute))
-    holds = isinstance(verdict, Verified)
-    if as_json:
-        plain = msgspec.to_builtins(verdict, builtin_types=(bytes,))
-        print_json({"holds": holds, "said": verdict.sentence, **_hexed(plain)})
-    else:
-        say(verdict.sentence, err=not holds, fg=None if holds else typer.colors.RED)
-    if not holds:
-        raise typer.Exit(Exit.REFUSED)
-
-
-def import_archive(
-    path: Annotated[list[str], typer.Argument(help="An archive, or several that follow.")],
-    *,
-    dsn: Annotated[
-        str | None,
-        typer.Option(
-            "--postgres-dsn",
-            envvar="RINGLOG_POSTGRES_DSN",
-            help="The empty Postgres to fill; the variable keeps a password out of sight.",
-            show_default=False,
-        ),
-    ] = None,
-    key: KeyOption = None,
-    name: Annotated[str, typer.Option(help="Who imports; kept with the log.")] = "import",
-    as_json: JsonOption = False,
-) -> None:
-    """Restore a log from an archive into an empty Postgres, verifying it on the way.
-
-    Example: RINGLOG_POSTGRES_DSN=postgresql://user@db/ringlog ringlog audit import backup/
-    """
-    if dsn is None:
-        raise end("Name the Postgres to fill: set RINGLOG_POSTGRES_DSN.", Exit.WRONG_USE)
-    import asyncio
-
-    from audit.reading import join
-    from audit.verify import Verified
-    from audit.verify import verify as verdict_on
-
-    with sentences(), audit_sentences(), spinning("importing"):
-        brought = given(key, None, recompute=False)
-        verdicts = [verdict_on(place, brought) for place in path]
-        for verdict in verdicts:
-            if not isinstance(verdict, Verified):
-                raise end(verdict.sentence, Exit.REFUSED)
-        archives = [opened(place) for place in path]
-        source = archives[0] if len(archives) == 1 else join(archives)
-        signers = verdicts[-1].anchored_by if isinstance(verdicts[-1], Verified) else ()
-        lineage = asyncio.run(_import(source, dsn, name, signers))
-    if as_json:
-        print_json({"lineage": str(lineage.id), "epoch": lineage.epoch, "hash": lineage.hash.hex()})
-    else:
-        say(f"The log is restored up to epoch {lineage.epoch}, as lineage {lineage.id}.")
-
-
-async def _import(
-    source: Archive | Joined, dsn: str, name: str, anchored_by: tuple[str, ...]
-) -> Lineage:
-    from uuid import uuid4
-
-    from audit.importing import Importer, Target
-    from audit.importing import import_archive as fill
-    from audit.lineage import PostgresLineages
-    from log.postgres import PostgresLog
-    from log.postgres_sessions import Sessions
-    from migrations.apply import apply
-    from snapshots.postgres import PostgresSnapshots
-
-    await apply(dsn)
-    stores = Sessions(dsn)
-    try:
-        target = Target(
-            log=PostgresLog(stores),
-            snapshots=PostgresSnapshots(stores),
-            lineages=PostgresLineages(stores),
-        )
-        by = Importer(name=name, lineage=uuid4(), anchored_by=anchored_by)
-        return await fill(source, target, by)
-    finally:
-        await stores.close()
+def _watched(
+    entries: Iterator[SealedEntry], begin: int, last: int, watch: Watch
+) -> Iterator[SealedEntry]:
+    for sealed in entries:
+        if sealed.epoch % WATCHED_EVERY_ENTRIES == 0:
+            watch(sealed.epoch - begin, last - begin)
+        yield sealed
 
 
 def _keep_snapshots(found: History, running: Export) -> None:
@@ -226,29 +125,6 @@ def _keep_snapshots(found: History, running: Export) -> None:
                 image=encode_image(metadata),
             )
         )
-
-
-def given(key: list[str] | None, checkpoint: list[Path] | None, *, recompute: bool) -> Given:
-    from audit.anchors import Kept
-    from audit.keys import load_public
-    from audit.verify import Given
-    from ringlog.commands.audit_proofs import read_file
-
-    return Given(
-        keys=tuple(load_public(text) for text in key or []),
-        checkpoints=tuple(Kept(str(path), read_file(path)) for path in checkpoint or []),
-        recompute=recompute,
-    )
-
-
-def _hexed(plain: Any) -> Any:  # noqa: ANN401 plain data
-    match plain:
-        case bytes():
-            return plain.hex()
-        case dict():
-            return {name: _hexed(value) for name, value in plain.items()}
-        case _:
-            return plain
 
 
 def _now_s() -> int:

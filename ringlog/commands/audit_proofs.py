@@ -12,6 +12,7 @@ from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
 from ringlog.commands.saying import say
+from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
     # At run time it comes when the verb runs, so that --help stays quick.
@@ -78,9 +79,10 @@ def prove(  # noqa: PLR0913 one parameter per option
     with sentences(), audit_sentences():
         earlier = None if since is None else _checkpoint(since)
         if archive is not None:
-            bundle = bundle_for(opened(archive), Epoch(epoch), since=earlier)
+            with spinning("proving"):
+                bundle = bundle_for(opened(archive), Epoch(epoch), since=earlier)
         else:
-            with proofs_of(state_dir, url, token) as proofs:
+            with proofs_of(state_dir, url, token) as proofs, spinning("proving"):
                 bundle = proofs.bundle(Epoch(epoch), since=earlier)
         body = encode_bundle(bundle)
     try:

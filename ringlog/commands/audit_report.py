@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ringlog.commands.audit_archive import KeyOption
 from ringlog.commands.audit_source import ArchiveOption, audit_sentences, history
+from ringlog.commands.audit_verify import CheckpointOption, KeyOption, given
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
 from ringlog.commands.printing import print_json
@@ -19,17 +19,13 @@ if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
     from audit.replay import Progress
     from audit.report import AuditReport
-    from audit.verify import Given
 
 
 def report(  # noqa: PLR0913 one parameter per option
     *,
     out: Annotated[Path, typer.Option(help="Where the HTML file goes.")],
     key: KeyOption = None,
-    checkpoint: Annotated[
-        list[Path] | None,
-        typer.Option(help="A checkpoint that you kept elsewhere.", show_default=False),
-    ] = None,
+    checkpoint: CheckpointOption = None,
     json_out: Annotated[
         Path | None,
         typer.Option("--json-out", help="Write the JSON here, too.", show_default=False),
@@ -61,7 +57,7 @@ def report(  # noqa: PLR0913 one parameter per option
     else:
         say(f"{out}: {found.headline}", err=not found.holds, fg=None if found.holds else "red")
     if not found.holds:
-        raise typer.Exit(Exit.REFUSED)
+        raise typer.Exit(Exit.WRONG_USE if found.trust == "misused" else Exit.REFUSED)
 
 
 def _reported(
@@ -77,24 +73,12 @@ def _reported(
 
     made = Made(version("ringlog"), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
     if archive:
-        return report_on_archives(archive, _given(key, checkpoint), made, _watch)
+        return report_on_archives(archive, given(key, checkpoint), made, _watch)
     if key or checkpoint:
         raise end("Keys and checkpoints are for archives: add --archive.", Exit.WRONG_USE)
     state_dir, url, token = live
     with history(None, state_dir, url, token) as found:
         return report_on_live(found, url or f"the cluster in {state_dir or '.state'}", made, _watch)
-
-
-def _given(key: list[str] | None, checkpoint: list[Path] | None) -> Given:
-    from audit.anchors import Kept
-    from audit.keys import load_public
-    from audit.verify import Given
-    from ringlog.commands.audit_proofs import read_file
-
-    return Given(
-        keys=tuple(load_public(text) for text in key or []),
-        checkpoints=tuple(Kept(str(path), read_file(path)) for path in checkpoint or []),
-    )
 
 
 def _plain(found: AuditReport) -> dict[str, object]:

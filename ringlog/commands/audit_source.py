@@ -116,7 +116,7 @@ def epoch_or_start(found: History, after: int | None) -> Epoch:
 def audit_sentences() -> Iterator[None]:
     """Turn what may be wrong with a history, or a question about it, into a sentence."""
     from audit.bundle import BundleError
-    from audit.errors import ArchiveError, NotThereError
+    from audit.errors import ArchiveError, NotInARowError, NotThereError
     from audit.grammar import ExpressionError
     from audit.history import UnknownEpochError
     from audit.importing import ImportRefusedError
@@ -137,14 +137,17 @@ def audit_sentences() -> Iterator[None]:
         raise end(
             f"{error} Name a folder that `ringlog audit export` wrote.", Exit.WRONG_USE
         ) from None
+    except NotInARowError as error:
+        raise end(str(error), Exit.WRONG_USE) from None
     except ArchiveError as error:
         raise end(str(error), Exit.REFUSED) from None
     except ReplayError as error:
         raise end(
-            f"The history does not hold, {error}. `ringlog audit replay` tells more.", Exit.REFUSED
+            f"The history does not hold, {_bare(error)}. `ringlog audit replay` tells more.",
+            Exit.REFUSED,
         ) from None
     except StoreUnavailableError as error:
-        raise end(f"The Postgres cannot be used: {error}.", Exit.NOT_REACHABLE) from None
+        raise end(f"The Postgres cannot be used: {_bare(error)}.", Exit.NOT_REACHABLE) from None
     except (
         BundleError,
         ImportRefusedError,
@@ -164,3 +167,8 @@ def audit_sentences() -> Iterator[None]:
         UnknownSubjectError,
     ) as error:
         raise end(str(error), Exit.WRONG_USE) from None
+
+
+def _bare(error: Exception) -> str:
+    """For the middle of a sentence."""
+    return str(error).rstrip(".")

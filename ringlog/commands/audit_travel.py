@@ -17,6 +17,7 @@ from ringlog.commands.options import (
 )
 from ringlog.commands.printing import print_json, print_table, print_view, short
 from ringlog.commands.saying import say
+from ringlog.commands.spinning import spinning
 
 
 def show(  # noqa: PLR0913 one parameter per option
@@ -47,7 +48,7 @@ def show(  # noqa: PLR0913 one parameter per option
         raise end(f"There is no component {component!r}: choose of {known}.", Exit.WRONG_USE)
     from audit.travel import shown
 
-    with history(archive, state_dir, url, token) as found:
+    with history(archive, state_dir, url, token) as found, spinning("going there"):
         view = shown(found, component, epoch_or_tip(found, at))
     if as_json:
         print_json(view)
@@ -76,7 +77,7 @@ def diff(  # noqa: PLR0913 one parameter per option
     from audit.travel import compared
     from metadata.epoch import Epoch
 
-    with history(archive, state_dir, url, token) as found:
+    with history(archive, state_dir, url, token) as found, spinning("comparing"):
         components = compared(found, Epoch(start), Epoch(to))
     if as_json:
         plain = {name: msgspec.to_builtins(item) for name, item in components.items()}
@@ -88,8 +89,7 @@ def diff(  # noqa: PLR0913 one parameter per option
         rows = [["added", row] for row in item.added]
         rows += [["removed", row] for row in item.removed]
         rows += [["changed", row] for row in item.changed]
-        say()
-        say(name)
+        say(f"\n{name}")
         print_table(("what", "item"), rows)
 
 
@@ -124,7 +124,7 @@ def owners(  # noqa: PLR0913 one parameter per option
     from audit.travel import owners as owners_of
     from audit.travel import token_named
 
-    with history(archive, state_dir, url, token) as found:
+    with history(archive, state_dir, url, token) as found, spinning("going there"):
         metadata = metadata_at(found, epoch_or_tip(found, at)).metadata
         named = token_named(metadata, keyspace, key=key, token=place, table=table)
         view = owners_of(metadata, keyspace, named)
@@ -137,8 +137,7 @@ def owners(  # noqa: PLR0913 one parameter per option
 def _print_components(view: dict[str, Any]) -> None:
     for name, value in view.items():
         if isinstance(value, dict) and "epoch" in value:
-            say()
-            say(f"== {name}")
+            say(f"\n== {name}")
             print_view({key: item for key, item in value.items() if key != "epoch"})
         else:
             say(f"{name}: {short(value)}")

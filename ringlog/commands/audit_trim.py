@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ringlog.commands.audit_archive import KeyOption, given
 from ringlog.commands.audit_source import audit_sentences, opened
+from ringlog.commands.audit_verify import CheckpointOption, KeyOption, given
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption
 from ringlog.commands.printing import print_json
 from ringlog.commands.saying import say
+from ringlog.commands.spinning import counting, spinning
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -29,10 +29,7 @@ def trim(  # noqa: PLR0913 one parameter per option
         list[str], typer.Option("--archive", help="An archive that holds it, or several in a row.")
     ],
     key: KeyOption = None,
-    checkpoint: Annotated[
-        list[Path] | None,
-        typer.Option(help="A checkpoint that you kept elsewhere.", show_default=False),
-    ] = None,
+    checkpoint: CheckpointOption = None,
     unsigned: Annotated[
         bool, typer.Option("--unsigned", help="Trust an archive that no key vouches for.")
     ] = False,
@@ -72,12 +69,17 @@ def trim(  # noqa: PLR0913 one parameter per option
 
     with sentences(), audit_sentences():
         archives = [opened(place) for place in archive]
-        verdicts = [
-            _verified(found, given(key, checkpoint, recompute=_begins_with_metadata(found)))
-            for found in archives
-        ]
+        with counting("verifying") as watch:
+            verdicts = [
+                _verified(
+                    found,
+                    given(key, checkpoint, recompute=_begins_with_metadata(found), progress=watch),
+                )
+                for found in archives
+            ]
         source = join(archives)
-        plan = asyncio.run(_trimmed(source, verdicts, dsn, Epoch(up_to), name if yes else None))
+        with spinning("trimming" if yes else "looking at the log"):
+            plan = asyncio.run(_trimmed(source, verdicts, dsn, Epoch(up_to), name if yes else None))
     _say(plan, is_done=yes, as_json=as_json)
 
 

@@ -18,6 +18,7 @@ from ringlog.commands.options import (
 )
 from ringlog.commands.printing import print_json, print_table
 from ringlog.commands.saying import say
+from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -72,8 +73,10 @@ def whatif(  # noqa: PLR0913 one parameter per option
 
     with history(archive, state_dir, url, token) as found:
         proposals = read_proposals(_read(file), lambda: EntryId(uuid4()))
-        base = metadata_at(found, epoch_or_tip(found, at)).metadata
-        answer = imagined(base, proposals, None if sizes is None else _sizes(sizes))
+        known = None if sizes is None else _sizes(sizes)
+        with spinning("imagining"):
+            base = metadata_at(found, epoch_or_tip(found, at)).metadata
+            answer = imagined(base, proposals, known)
     if batch is not None and answer.accepted:
         _write(batch, msgspec.json.encode(batch_body(proposals)))
     if as_json:

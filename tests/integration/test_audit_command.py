@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from audit.exporting import export
 from audit.folder import folder
+from log.chain import seal
 from log.replay import replayed
 from metadata.epoch import Epoch
+from ringlog.commands.log import _row
 from ringlog.main import app
 from snapshots.store import Snapshot
 from tests.golden.history import history as golden
@@ -166,6 +169,57 @@ def test_from_an_archive_to_a_proof(archive, tmp_path):
     checked = run("check-proof", proof, "--key", f"{key}.pub", *since)
     assert checked.exit_code == 0, checked.output
     assert "extends the one of 40 entries" in checked.output
+
+
+def test_files_that_do_not_belong_to_an_archive_are_named(archive, tmp_path):
+    copy = tmp_path / "copy"
+    assert run("export", copy, "--archive", archive).exit_code == 0
+    (copy / "segments" / "evil.avro").write_bytes(b"anything")
+
+    found = run("verify", copy)
+
+    assert found.exit_code == 0
+    assert "not read: segments/evil.avro" in found.output
+    assert "not recomputed" in found.output
+    assert "digests recomputed" in run("verify", copy, "--recompute").output
+
+
+def test_several_archives_are_verified_as_one_history(archive, tmp_path):
+    first, second, key = tmp_path / "first", tmp_path / "second", tmp_path / "ledger.key"
+    source = ("--archive", archive, "--sign", key)
+    assert run("keygen", "ledger.example.org", "--out", key).exit_code == 0
+    assert run("export", first, *source, "--up-to", 40).exit_code == 0
+    assert run("export", second, *source, "--continuing", first).exit_code == 0
+    signed = ("--key", f"{key}.pub", "--checkpoint", first / "checkpoint")
+
+    sound = run("verify", second, first, *signed, "--json")
+    said = run("verify", first, second, *signed, "--checkpoint", second / "checkpoint").output
+    twice = run("verify", first, first, *signed)
+    shorter = run("verify", first, "--key", f"{key}.pub", "--checkpoint", second / "checkpoint")
+    seam = next((second / "seams").iterdir())
+    seam.write_bytes(seam.read_bytes()[:-1])
+    torn = run("verify", first, second)
+
+    assert (sound.exit_code, json.loads(sound.stdout)["holds"]) == (0, True), sound.output
+    assert [part["after"] for part in json.loads(sound.stdout)["archives"]] == [40, 0]
+    assert f"{first}: epochs 1 to 40: verified and anchored" in said
+    assert f"{second}: epochs 41 to 64: verified and anchored" in said
+    assert (twice.exit_code, "leave one of them out" in twice.output) == (2, True)
+    assert (shorter.exit_code, "ends before" in shorter.output) == (1, True)
+    assert (torn.exit_code, "seams/" in torn.output) == (1, True)
+
+
+def test_an_odd_time_of_an_entry_is_told_as_it_is(tmp_path):
+    scribe = golden()
+    last = msgspec.structs.replace(scribe.entries[-1].entry, committed_at=2**62)
+    entries = [*scribe.entries[:-1], seal(last, scribe.entries[-1].previous_hash)]
+    export(entries, folder(tmp_path))
+
+    blamed = run("bisect", "epoch >= 64", "--archive", tmp_path)
+
+    assert blamed.exit_code == 0, blamed.output
+    assert f"at {2**62} microseconds since 1970" in blamed.output
+    assert _row(entries[-1])[1] == f"{2**62} microseconds since 1970"
 
 
 def test_a_damaged_archive_does_not_hold(archive, tmp_path):

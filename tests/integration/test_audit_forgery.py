@@ -89,7 +89,7 @@ def test_a_history_hashed_anew_from_the_middle_is_found_by_who_has_the_key(small
     entries = rehashed(SMALL_ENTRIES, place, length=SMALL)
     export(entries, folder(tmp_path / "forged"), snapshots=snapshots_at(entries, {700, 1500}))
     assert verify(tmp_path / "forged", Given(recompute=True)).sentence == (
-        "epochs 1 to 3000: consistent, not anchored"
+        "epochs 1 to 3000: consistent, not anchored; digests recomputed"
     )
     assert fault_in(tmp_path / "forged").fault == "no checkpoint is signed by a key that was given"
 
@@ -126,7 +126,7 @@ def test_a_log_that_lost_its_end_is_found_by_who_kept_a_checkpoint(small, tmp_pa
     shorter = archived(tmp_path, SMALL_ENTRIES[:2100], snapshots=set())
 
     assert verify(shorter, ANCHORED).sentence == (
-        "epochs 1 to 2100: verified and anchored by ringlog.example/log"
+        "epochs 1 to 2100: verified and anchored by ringlog.example/log; digests not recomputed"
     )
     fault = fault_in(shorter, Given(keys=(KEY.public,), checkpoints=(kept,)))
     assert (fault.where, fault.epoch) == ("my notes", 2101)

@@ -86,6 +86,37 @@ async def test_verbs_ask_a_cluster_by_its_address():
     assert gone.exit_code == 2
 
 
+async def test_questions_about_the_past_are_put_to_a_running_cluster(tmp_path):
+    wanted = tmp_path / "wanted.json"
+    wanted.write_text('[{"kind": "SetExtension", "name": "a", "value": "b"}]')
+    async with served() as client:
+        await populated(client)
+        url = str(client.session._base_url)
+
+        async def asked(*words):
+            result = await run(*words, "--url", url, "--json")
+            assert result.exit_code == 0, result.output
+            return json.loads(result.stdout)
+
+        chain = (await asked("why", "k", "--at-token", 700, "--node", 2))["chain"]
+        first = await asked("bisect", 'len(readers("k", 700)) > 0')
+        steady = await asked("bisect", "len(nodes) >= 2", "--monotonic")
+        imagined = await asked("whatif", wanted, "--at", 7)
+        differing = (await asked("diff", 6, 8))["components"]
+        owners = await asked("owners", "k", "--at-token", 700, "--at", 7)
+        never = await run("bisect", "len(nodes) > 100", "--url", url)
+        unowned = await run("why", "k", "--at-token", 700, "--at", 2, "--url", url)
+
+    assert [link["kind"] for link in chain] == ["Register", "UnsafeJoin", "CreateKeyspace"]
+    assert (first["epoch"], first["entry"]["kind"]) == (7, "CreateKeyspace")
+    assert (steady["epoch"], steady["entry"]["kind"]) == (3, "Register")
+    assert (imagined["base"], imagined["accepted"]) == (7, True)
+    assert imagined["entries"][0]["epoch"] == 8
+    assert sorted(differing) == ["placements", "schema"]
+    assert (owners["readers"], owners["writers"]) == ([2], [2])
+    assert (never.exit_code, unowned.exit_code) == (1, 2)
+
+
 async def test_a_log_goes_into_an_archive_and_back_into_a_database(blank_database, tmp_path):
     async with served() as client:
         await populated(client)

@@ -96,8 +96,10 @@ def test_several_archives_are_one_history(archive, tmp_path):
 def test_archives_that_are_not_one_history(archive, tmp_path):
     result, page, plain = reported(archive, tmp_path, "--archive", archive)
 
-    assert (result.exit_code, plain["contents"]) == (1, None)
+    assert (result.exit_code, plain["contents"], plain["trust"]) == (2, None, "misused")
     assert "leave one of them out" in page
+    assert "amaged" not in page
+    assert "These archives do not follow one another" in page
 
 
 def test_wrong_use(archive, tmp_path):
