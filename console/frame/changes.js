@@ -7,31 +7,59 @@ import { differenceView } from "../parts/differences.js";
 import { moment } from "../parts/format.js";
 import { button } from "../parts/forms.js";
 
-/** @param {(epoch: number) => string} hrefAt  the address of the same view at an epoch */
-export function showChanges(api, epoch, hrefAt) {
-  const body = h("div", { class: "stack" });
-  const title = h("span");
-  modal(title, body, { class: "drawer" });
-  load(api, epoch, { title, body, hrefAt });
+/**
+ * @param {object} wiring
+ * @param {(epoch: number) => string} wiring.hrefAt  the address of the same view at an epoch
+ * @param {() => number} wiring.tip
+ */
+export function showChanges(api, epoch, wiring) {
+  new Changes(api, wiring).turn(epoch);
 }
 
-async function load(api, epoch, place) {
-  fill(place.title, `What changed at epoch ${epoch}`);
-  fill(place.body, h("p", { class: "muted", role: "status" }, "Loading …"));
-  try {
-    const [entry, found] = await Promise.all([
-      api.get(`/v1/log/${epoch}`),
-      api.get("/v1/diff", { query: { from: epoch - 1, to: epoch } }),
-    ]);
-    fill(place.body, ...shown(api, entry, found, place));
-  } catch (error) {
-    fill(place.body, h("div", { class: "notice notice-bad", role: "alert" }, error.message));
+class Changes {
+  #api;
+  #wiring;
+  #epoch = 0;
+
+  constructor(api, wiring) {
+    this.#api = api;
+    this.#wiring = wiring;
+    this.title = h("span");
+    this.found = h("div", { class: "stack" });
+    this.before = button("Epoch before", { on: { click: () => this.turn(this.#epoch - 1) } });
+    this.after = button("Epoch after", { on: { click: () => this.turn(this.#epoch + 1) } });
+    this.link = h("a", { class: "button", on: { click: leave } }, "Show the view there");
+    const actions = h("div", { class: "row dialog-actions" }, this.before, this.after, this.link);
+    modal(this.title, h("div", { class: "stack" }, this.found, actions), { class: "drawer" });
+  }
+
+  /** Whatever is found there, one can go on from it. */
+  async turn(epoch) {
+    this.#epoch = epoch;
+    fill(this.title, `What changed at epoch ${epoch}`);
+    fill(this.found, h("p", { class: "muted", role: "status" }, "Loading …"));
+    this.before.disabled = epoch <= 1;
+    this.after.disabled = epoch >= this.#wiring.tip();
+    this.link.href = this.#wiring.hrefAt(epoch);
+    const made = await this.#read(epoch);
+    // Somebody may have gone on meanwhile.
+    if (this.#epoch === epoch) fill(this.found, made);
+  }
+
+  async #read(epoch) {
+    try {
+      const [entry, found] = await Promise.all([
+        this.#api.get(`/v1/log/${epoch}`),
+        this.#api.get("/v1/diff", { query: { from: epoch - 1, to: epoch } }),
+      ]);
+      return shown(entry, found);
+    } catch (error) {
+      return h("div", { class: "notice notice-bad", role: "alert" }, error.message);
+    }
   }
 }
 
-function shown(api, entry, found, place) {
-  const { epoch } = entry;
-  const turn = (to) => () => load(api, to, place);
+function shown(entry, found) {
   return [
     h(
       "div",
@@ -45,13 +73,6 @@ function shown(api, entry, found, place) {
       ["Entry", h("code", { class: "mono" }, entry.entry_id)],
     ]),
     differenceView(found.components),
-    h(
-      "div",
-      { class: "row dialog-actions" },
-      button("Epoch before", { on: { click: turn(epoch - 1) }, disabled: epoch <= 1 }),
-      button("Epoch after", { on: { click: turn(epoch + 1) } }),
-      h("a", { class: "button", href: place.hrefAt(epoch), on: { click: leave } }, "Show the view there"),
-    ),
   ];
 }
 

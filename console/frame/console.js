@@ -71,7 +71,8 @@ export class Console {
       go: ({ replace = false, ...change }) => this.#go(merged(change), replace),
       say,
       confirm,
-      showChanges: (epoch) => showChanges(this.#api, epoch, (at) => address(merged({ at }))),
+      showChanges: (epoch) =>
+        showChanges(this.#api, epoch, { hrefAt: (at) => address(merged({ at })), tip: () => this.#tip ?? 0 }),
     };
   }
 
@@ -145,13 +146,17 @@ export class Console {
     const isFirst = this.#tip === null;
     // A log that is shorter than before is another one.
     if (tip < this.#tip) this.#api.forget();
+    const before = this.#tip;
     this.#tip = tip;
     if (isFirst) {
       this.#turnToAddress();
       return;
     }
-    this.frame.slider.set(this.#route.at, tip);
-    if (this.#route.at === null) this.#stage.follow(this.#moment());
+    const { at } = this.#route;
+    this.frame.slider.set(at, tip);
+    // An epoch that a link was ahead of is there now.
+    const isReached = at !== null && before < at && at <= tip;
+    if (at === null || isReached) this.#stage.follow(this.#moment());
   }
 
   #connected(state, detail) {

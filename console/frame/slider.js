@@ -26,16 +26,18 @@ export class TimeSlider {
   set(at, tip) {
     this.#tip = tip;
     this.#at = at;
-    const epoch = at ?? tip;
+    // A link may be ahead of the log: the slider then stands at its end, and says so.
+    const isAhead = at !== null && at > tip;
+    const epoch = isAhead ? tip : (at ?? tip);
     this.range.max = String(tip);
     if (this.#waiting === null) this.range.value = String(epoch);
-    this.range.setAttribute("aria-valuetext", at === null ? `Live, epoch ${tip}` : `Epoch ${at} of ${tip}`);
+    this.range.setAttribute("aria-valuetext", at === null ? `Live, epoch ${tip}` : `Epoch ${epoch} of ${tip}`);
     this.entry.max = String(tip);
     if (document.activeElement !== this.entry) this.entry.value = String(epoch);
     this.live.disabled = at === null;
     this.changes.disabled = epoch < 1;
     this.element.dataset.mode = at === null ? "live" : "past";
-    fill(this.note, at === null ? `of ${count(tip)}` : `of ${count(tip)}, ${count(tip - at)} behind the tip`);
+    fill(this.note, `of ${count(tip)}`, at === null ? null : where(at, tip));
     const fraction = tip > 0 ? epoch / tip : 1;
     this.range.style.setProperty("--filled", `${(fraction * 100).toFixed(2)}%`);
   }
@@ -63,7 +65,7 @@ export class TimeSlider {
     this.live = button("Back to live", { id: "back-to-live", on: { click: () => this.#wiring.onEpoch(null) } });
     this.changes = button("What changed here", {
       id: "what-changed",
-      on: { click: () => this.#wiring.onChanges(this.#at ?? this.#tip) },
+      on: { click: () => this.#wiring.onChanges(Math.min(this.#at ?? this.#tip, this.#tip)) },
     });
     const by = (step, name, sign) =>
       button(sign, { kind: "quiet", "aria-label": name, title: name, on: { click: () => this.#step(step) } });
@@ -128,4 +130,8 @@ export class TimeSlider {
     const bounded = Math.max(0, Math.min(epoch, this.#tip));
     this.#wiring.onEpoch(bounded >= this.#tip ? null : bounded);
   }
+}
+
+function where(at, tip) {
+  return at > tip ? `; epoch ${count(at)} is not there yet` : `, ${count(tip - at)} behind the tip`;
 }

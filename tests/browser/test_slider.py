@@ -94,6 +94,56 @@ async def test_what_changed_is_one_click_away(stack, visit):
     await expect(page.locator("#what-changed")).to_be_focused()
 
 
+async def test_what_changed_ends_at_the_tip(stack, visit):
+    visitor = await visit(role="viewer")
+    page = visitor.page
+    tip = await stack.touch()
+    await visitor.open("schema")
+    await expect(page.locator("#epoch-slider")).to_have_attribute("max", str(tip))
+
+    await page.click("#what-changed")
+
+    dialog = page.get_by_role("dialog", name=f"What changed at epoch {tip}")
+    after = page.get_by_role("button", name="Epoch after")
+    await expect(dialog).to_contain_text("SetExtension")
+    await expect(after).to_be_disabled()
+    await page.get_by_role("button", name="Epoch before").click()
+    await expect(after).to_be_enabled()
+    await after.click()
+    await expect(dialog).to_contain_text("SetExtension")
+
+
+async def test_what_changed_can_be_left_where_it_cannot_be_told(stack, visit):
+    visitor = await visit(role="viewer")
+    visitor.forgive("status of 410")
+    page = visitor.page
+    gone = {"status": 410, "code": "trimmed", "detail": "Entries up to epoch 5 are gone."}
+    await page.route("**/v1/log/5", lambda route: route.fulfill(status=410, json=gone))
+    await visitor.open("schema?at=6")
+    await page.click("#what-changed")
+    await page.get_by_role("button", name="Epoch before").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("alert")).to_contain_text("Entries up to epoch 5 are gone.")
+
+    await page.get_by_role("button", name="Epoch after").click()
+
+    await expect(page.get_by_role("dialog", name="What changed at epoch 6")).to_be_visible()
+    await expect(dialog.get_by_role("alert")).to_have_count(0)
+
+
+async def test_a_link_ahead_of_the_log_is_shown_once_that_comes(stack, visit):
+    tip = await stack.tip()
+    visitor = await visit(role="viewer")
+    visitor.forgive("status of 404")
+    await visitor.page.goto(f"{visitor.url}/console/#/schema?at={tip + 1}")
+    await expect(visitor.page.locator(".view-problem")).to_contain_text("There is no epoch")
+
+    assert await stack.touch() == tip + 1
+
+    await at(visitor, tip + 1)
+    await expect(visitor.page.locator(".view-problem")).to_be_empty()
+
+
 async def test_sliding_ends_where_the_slider_does(stack, visit):
     """Many wishes a second, of which only the last has to be granted."""
     tip = await stack.tip()
@@ -138,6 +188,12 @@ async def test_an_epoch_that_is_not_there_is_named(stack, visit):
 
     said = visitor.page.locator(".view-problem")
     await expect(said).to_contain_text("There is no epoch 999999; the tip is")
+    tip = await stack.tip()
+    note = visitor.page.locator(".epoch-note")
+    await expect(note).to_have_text(f"of {tip}; epoch 999,999 is not there yet")
+    slider = visitor.page.locator("#epoch-slider")
+    await expect(slider).to_have_attribute("aria-valuetext", f"Epoch {tip} of {tip}")
+    await expect(visitor.page.locator("#epoch-entry")).to_have_value(str(tip))
     await visitor.page.click("#back-to-live")
     await visitor.shown("ring")
     await expect(said).to_be_empty()
