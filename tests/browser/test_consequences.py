@@ -4,34 +4,19 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from encoding.json import transformation_json
+from tests.browser.joins import a_join, step
 from tests.browser.visitor import NARROW
-from tests.builders import due_step, only_sequence
+from tests.builders import only_sequence
 from tests.integration.test_cms_reports import tell
-from tests.integration.test_cms_sequences import PREPARED, committed, joining
-from tests.integration.test_cms_serving import served
+from tests.integration.test_cms_sequences import PREPARED
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-ROWS = 4000
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def client():
-    """A join of node 4, prepared; nodes 1 to 3 hold the same 4,000 rows."""
-    async with served(founded=False) as found:
-        await joining(found)
-        for number in (1, 2, 3):
-            await tell(found, number, data={"k.t": {"rows": ROWS, "bytes": 80_000}})
+    async with a_join() as found:
         yield found
-
-
-async def step(client):
-    """As a driver takes the due one; gives its name."""
-    metadata = client.engine.applied.metadata
-    sequence = only_sequence(metadata)
-    await committed(client, **transformation_json(due_step(metadata, sequence)))
-    return sequence.due.value
 
 
 async def asked(look, client, button, **more):
