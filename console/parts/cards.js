@@ -1,6 +1,7 @@
 // The small pieces that views are made of.
 
 import { h } from "./dom.js";
+import { shortRange } from "./format.js";
 
 /** A section with a heading; the first argument after the title may be {actions: [nodes], ...attributes}. */
 export function card(title, ...rest) {
@@ -23,6 +24,11 @@ export function facts(pairs) {
 /** @param {"good"|"warn"|"bad"|"info"|"quiet"|"accent"} tone */
 export function badge(text, tone = "quiet", title = null) {
   return h("span", { class: `badge badge-${tone}`, title }, text);
+}
+
+/** A range by the short names of its tokens; the whole ones are its title. */
+export function rangeText(range) {
+  return h("span", { class: "mono range", title: `(${range.left}, ${range.right}]` }, shortRange(range));
 }
 
 /** What is said where there is nothing yet, and what to do about it. */

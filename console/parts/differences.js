@@ -1,11 +1,12 @@
 // Differences as people read them: what is new, what is gone, what is otherwise.
 
 import { h } from "./dom.js";
-import { badge } from "./cards.js";
+import { badge, rangeText } from "./cards.js";
 import { count, listed } from "./format.js";
+import { fieldName, isPlain, itemLine, plainText, valueView } from "./values.js";
 
 const ITEMS_MAX = 30;
-const CHARS_MAX = 400;
+const ALTERED_MAX = 6; // more of them are folded
 const NAMES = {
   cluster: "Cluster",
   directory: "Nodes",
@@ -58,8 +59,11 @@ function unwrapped(item) {
   return isWrapped ? { word: `${word} `, item: value } : { word: "", item: item ?? {} };
 }
 
-function line(word, tone, item) {
-  return h("li", {}, badge(word, tone), " ", h("strong", {}, keyOf(item)), " ", h("span", { class: "muted" }, restOf(item)));
+function line(word, tone, given) {
+  const { item } = unwrapped(given);
+  const key = keyNameOf(item);
+  const rest = Object.fromEntries(Object.entries(item).filter(([name]) => name !== key));
+  return h("li", {}, badge(word, tone), " ", h("strong", {}, keyOf(given)), " ", itemLine(rest));
 }
 
 /** An item with fields before and after: only those that differ. */
@@ -74,19 +78,34 @@ function altered(change) {
     badge("Changed", "info"),
     " ",
     h("strong", {}, keyOf(change.after ?? change.before)),
-    h("ul", {}, differing.map((name) => fieldLine(name, before[name], after[name]))),
+    h("ul", {}, differing.map((name) => h("li", {}, fieldLine(name, before[name], after[name])))),
   );
 }
 
 function fieldLine(name, before, after) {
-  return h(
-    "li",
-    {},
-    `${name.replaceAll("_", " ")}: `,
-    h("del", {}, short(before)),
-    " → ",
-    h("ins", {}, short(after)),
-  );
+  if (isPlain(before) && isPlain(after)) {
+    return [`${fieldName(name)}: `, h("del", {}, plainText(before)), " → ", h("ins", {}, plainText(after))];
+  }
+  if (Array.isArray(before ?? []) && Array.isArray(after ?? [])) return listLine(name, before ?? [], after ?? []);
+  return [`${fieldName(name)}: `, h("del", {}, itemLine(before ?? {})), " → ", h("ins", {}, itemLine(after ?? {}))];
+}
+
+/** Of two lists only what one of them has alone. */
+function listLine(name, before, after) {
+  const without = (list, other) => {
+    const known = new Set(other.map(text));
+    return list.filter((item) => !known.has(text(item)));
+  };
+  const gone = without(before, after);
+  const fresh = without(after, before);
+  if (gone.length + fresh.length > ALTERED_MAX) {
+    return h("ul", {}, gone.length ? h("li", {}, "gone: ", valueView(name, gone)) : null, fresh.length ? h("li", {}, "new: ", valueView(name, fresh)) : null);
+  }
+  return [
+    `${fieldName(name)}: `,
+    gone.map((item) => [h("del", {}, itemLine(item)), " "]),
+    fresh.map((item) => [h("ins", {}, itemLine(item)), " "]),
+  ];
 }
 
 /** A range whose readers or writers are others. */
@@ -99,7 +118,7 @@ function moved(item) {
     {},
     badge("Range", "info"),
     " ",
-    h("span", { class: "mono" }, `(${item.left}, ${item.right}]`),
+    rangeText(item),
     " ",
     h("span", { class: "muted" }, item.placement ?? ""),
     h(
@@ -118,35 +137,14 @@ function owners(list) {
 
 function keyOf(given) {
   const { word, item } = unwrapped(given);
-  const key = KEYS.find((name) => name in item);
+  const key = keyNameOf(item);
   return key ? `${word}${key === "name" ? "" : `${key} `}${item[key]}` : word;
 }
 
-function restOf(given) {
-  const { item } = unwrapped(given);
-  const key = KEYS.find((name) => name in item);
-  const parts = Object.entries(item)
-    .filter(([name, value]) => name !== key && value !== null && text(value) !== "[]")
-    .map(([name, value]) => `${name.replaceAll("_", " ")} ${plainly(value)}`);
-  return cut(parts.join(", "));
-}
-
-function short(value) {
-  if (value === undefined || value === null) return "nothing";
-  return cut(plainly(value));
-}
-
-/** Without the brackets and quotes of JSON, as far as one still sees what belongs together. */
-function plainly(value) {
-  if (Array.isArray(value)) return value.map(plainly).join(", ") || "none";
-  if (value === null || typeof value !== "object") return String(value);
-  return Object.values(value).map(plainly).join(" ");
+function keyNameOf(item) {
+  return KEYS.find((name) => name in item);
 }
 
 function text(value) {
   return value === undefined ? "" : JSON.stringify(value);
-}
-
-function cut(value) {
-  return value.length > CHARS_MAX ? `${value.slice(0, CHARS_MAX)} …` : value;
 }

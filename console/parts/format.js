@@ -65,6 +65,18 @@ export function moment(microseconds) {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
+/** Enough of a token to tell it from its neighbours. */
+export function shortToken(token) {
+  const digits = token.replace("-", "");
+  const sign = token.startsWith("-") ? "−" : "";
+  return digits.length > 7 ? `${sign}${digits.slice(0, 4)}…${digits.slice(-2)}` : `${sign}${digits}`;
+}
+
+/** (left, right] of a range, as short as tokens are. */
+export function shortRange({ left, right }) {
+  return `(${shortToken(left)}, ${shortToken(right)}]`;
+}
+
 /** A list as one reads it: "1, 2 and 3". */
 export function listed(items) {
   const texts = items.map(String);

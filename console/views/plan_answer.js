@@ -1,6 +1,6 @@
 // A plan in figures and tables: what would be moved, locked and waited for, or why it may not be.
 
-import { badge, card, nodeLink } from "../parts/cards.js";
+import { badge, card, nodeLink, rangeText } from "../parts/cards.js";
 import { h } from "../parts/dom.js";
 import { bytes, count, counted, duration, rate, share } from "../parts/format.js";
 import { table } from "../parts/tables.js";
@@ -44,7 +44,7 @@ function refused(context, { problem, epoch }) {
       problem.sequence
         ? h("p", {}, "In the way: ", h("a", { href: context.href({ view: "sequences", params: { id: problem.sequence } }) }, `sequence ${problem.sequence}`))
         : null,
-      problem.ranges?.length ? h("p", { class: "mono" }, problem.ranges.slice(0, 10).map((item) => `(${item.left}, ${item.right}] `)) : null,
+      problem.ranges?.length ? h("p", {}, problem.ranges.slice(0, 10).map((item) => [rangeText(item), " "])) : null,
       h("p", { class: "muted" }, `Decided against epoch ${count(epoch)}; nothing was changed.`),
     ),
   );
@@ -151,7 +151,7 @@ function ranges(plan) {
     filter: (row) => `${row.left} ${row.right} ${row.placement}`,
     filterLabel: "Filter by token or placement",
     columns: [
-      { title: "Range", cell: (row) => h("span", { class: "mono" }, `(${row.left}, ${row.right}]`) },
+      { title: "Range", cell: rangeText },
       { title: "Node that gains", cell: (row) => row.gained.join(", ") || "–" },
       { title: "loses", cell: (row) => row.lost.join(", ") || "–" },
       { title: "Placement", isWide: true, cell: (row) => row.placement, sort: (row) => row.placement },

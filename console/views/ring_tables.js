@@ -2,7 +2,7 @@
 
 import { h } from "../parts/dom.js";
 import { badge, meter } from "../parts/cards.js";
-import { share } from "../parts/format.js";
+import { share, shortRange } from "../parts/format.js";
 import { table } from "../parts/tables.js";
 import { PHASES } from "./ring_model.js";
 
@@ -83,17 +83,10 @@ function chosenLink(context, node) {
   return h("a", { href }, `node ${node.id}`);
 }
 
-function rangeLink(context, { left, right }) {
+function rangeLink(context, range) {
   const { params } = context.route();
-  const href = context.href({ params: { ...params, token: right, node: null } });
-  return h("a", { class: "mono range-link", href, title: `(${left}, ${right}]` }, `(${short(left)}, ${short(right)}]`);
-}
-
-/** Enough of a token to tell it from its neighbours. */
-export function short(token) {
-  const digits = token.replace("-", "");
-  const sign = token.startsWith("-") ? "−" : "";
-  return digits.length > 7 ? `${sign}${digits.slice(0, 4)}…${digits.slice(-2)}` : `${sign}${digits}`;
+  const href = context.href({ params: { ...params, token: range.right, node: null } });
+  return h("a", { class: "mono range-link", href, title: `(${range.left}, ${range.right}]` }, shortRange(range));
 }
 
 /** The state of a node is worth a word where it is not the usual one. */

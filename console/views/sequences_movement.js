@@ -1,6 +1,6 @@
 // Rows on their way, and the receipts that prove they arrived.
 
-import { badge, card, facts, meter, nodeLink } from "../parts/cards.js";
+import { badge, card, facts, meter, nodeLink, rangeText } from "../parts/cards.js";
 import { h } from "../parts/dom.js";
 import { bytes, count, duration, rate } from "../parts/format.js";
 import { table } from "../parts/tables.js";
@@ -37,7 +37,7 @@ export function receiptsTable(context) {
     filter: (row) => `${row.left} ${row.right} node ${row.target}`,
     filterLabel: "Filter by token or node",
     columns: [
-      { title: "Range", cell: (row) => h("span", { class: "mono" }, `(${row.left}, ${row.right}]`) },
+      { title: "Range", cell: rangeText },
       { title: "Target", cell: (row) => nodeLink(context, row.target), sort: (row) => row.target },
       { title: "Rows", isNumber: true, cell: (row) => count(row.target_rows.rows), sort: (row) => row.target_rows.rows },
       { title: "Sources", isWide: true, cell: sourcesText },

@@ -1,6 +1,6 @@
 // The steps of a sequence with their epochs, and the ranges that change hands.
 
-import { badge } from "../parts/cards.js";
+import { badge, rangeText } from "../parts/cards.js";
 import { h } from "../parts/dom.js";
 import { count, duration, moment as clock } from "../parts/format.js";
 import { table } from "../parts/tables.js";
@@ -58,7 +58,7 @@ export function changesTable(context) {
     filter: (row) => `${row.left} ${row.right} ${row.placement} ${row.after.join(" ")}`,
     filterLabel: "Filter by token, placement or node",
     columns: [
-      { title: "Range", cell: (row) => h("span", { class: "mono" }, `(${row.left}, ${row.right}]`) },
+      { title: "Range", cell: rangeText },
       { title: "Node that gains", cell: (row) => owners(row.gained) },
       { title: "loses", cell: (row) => owners(row.lost) },
       { title: "Owners before", isWide: true, cell: (row) => owners(row.before) },
