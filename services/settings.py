@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from log.postgres_room import PARTITION_EPOCHS_MAX, PARTITION_EPOCHS_MIN
+from metadata.barriers import Level
 
 PREFIX = "RINGLOG_"
 PORT_MAX = 65535
@@ -119,6 +120,7 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True):
     """One driver: `spark_master` is where its jobs run, `spark_conf` what else Spark is told.
 
     In `state_dir` it keeps the finer figures behind receipts; without one they are not kept.
+    `barrier_level` is how many of each group of owners must have applied a step.
     """
 
     name: str
@@ -128,6 +130,7 @@ class DriverSettings(msgspec.Struct, frozen=True, kw_only=True):
     spark_conf: Mapping[str, str] = {}
     tokens_file: Path | None = None
     state_dir: Path | None = None
+    barrier_level: Level = Level.EACH_QUORUM
 
 
 def driver_settings(environment: Mapping[str, str]) -> DriverSettings:
@@ -143,7 +146,18 @@ def driver_settings(environment: Mapping[str, str]) -> DriverSettings:
         spark_conf=_spark_conf(given.get("SPARK_CONF", "")),
         tokens_file=None if tokens is None else Path(tokens),
         state_dir=Path(given["STATE_DIR"]) if "STATE_DIR" in given else None,
+        barrier_level=_barrier_level(given.get("BARRIER_LEVEL", Level.EACH_QUORUM)),
     )
+
+
+def _barrier_level(text: str) -> Level:
+    known = {level.value.replace("-", "_"): level for level in Level}
+    level = known.get(text.replace("-", "_"))
+    if level is None:
+        raise SettingsError(
+            f"{PREFIX}BARRIER_LEVEL must be one of {', '.join(known)}, not {text[:20]!r}"
+        )
+    return level
 
 
 def _spark_conf(text: str) -> dict[str, str]:

@@ -64,8 +64,9 @@ async def running(settings: DriverSettings) -> AsyncIterator[Driver]:
             clock,
             partial(_pause_s, PAUSES),
             partial(_pause_s, ROUNDS),
+            settings.barrier_level,
         )
-        telling = Telling(settings.name, board, links.log, movements.mover.moved)
+        telling = Telling(settings.name, world.level, board, links.log, movements.mover.moved)
         engine = DriverEngine(settings.name, links.follower, clock)
         url = await stack.enter_async_context(_served(settings, engine, board, telling))
         workers = Workers(NodeCleaner(calls), movements.repairer)

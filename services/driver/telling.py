@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from client.connection import Connection
+from metadata.barriers import Level
 from metadata.epoch import Epoch
 from metadata.locks import SequenceId
 from sequences.status import Board, Status
@@ -28,8 +29,11 @@ MovedOf = Callable[[SequenceId], Moved | None]
 class Telling:
     """Once a second, while there is something to tell, and once more when there is nothing."""
 
-    def __init__(self, name: str, board: Board, connection: Connection, moved: MovedOf) -> None:
+    def __init__(
+        self, name: str, level: Level, board: Board, connection: Connection, moved: MovedOf
+    ) -> None:
         self._name = name
+        self._level = level
         self._board = board
         self._teller = Teller(connection, PROGRESS_PATH, "progress_not_told")
         self._moved = moved
@@ -67,4 +71,5 @@ class Telling:
                 for item in status.waiting
             ),
             moved=self._moved(status.sequence),
+            level=self._level,
         )

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from metadata.barriers import Level
 from metadata.directory import KnownNode
 from metadata.limits import ID_MAX, TEXT_MAX, Count, Label
 from services.http.bodies import EpochField
@@ -42,9 +43,11 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     left_s: Seconds | None = None
 
 
-class Driven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Driven(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """What is being done about one sequence: `doing` is waiting, moving, committing, cleaning or
-    stuck, `for_s` since when, `detail` why it does not go on."""
+    stuck, `for_s` since when, `detail` why it does not go on, `level` of the barrier."""
 
     sequence: EpochField
     step: Label
@@ -54,6 +57,7 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     failures: Count = 0
     waiting: Annotated[tuple[Waiting, ...], Meta(max_length=GROUPS_MAX)] = ()
     moved: Moved | None = None
+    level: Level = Level.EACH_QUORUM
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

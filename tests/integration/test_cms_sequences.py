@@ -116,6 +116,28 @@ async def test_after_a_session_is_closed_every_target_is_waited_for(client):
     assert (await shown(client))["barrier"]["passed"]
 
 
+async def test_the_barrier_is_shown_at_the_level_that_the_driver_asks_for(client):
+    for number in (1, 2):
+        await tell(client, number, PREPARED)
+    assert (await shown(client))["barrier"]["passed"]
+
+    assert await drive(client, driven(level="all")) == (200, {"known": 1})
+
+    found = await shown(client)
+    assert (found["barrier"]["level"], found["barrier"]["passed"]) == ("all", False)
+    assert [item["node"] for item in found["laggards"] if item["blocking"]] == [3]
+
+
+async def test_without_a_driver_the_level_is_that_of_the_last_step(client):
+    evidence = {"level": "quorum", "applied": [1, 2, 3]}
+    await committed(client, "StartJoin", sequence=PREPARED, barrier=evidence)
+
+    found = await shown(client)
+
+    assert found["barrier"]["level"] == "quorum"
+    assert [item["level"] for item in found["taken"]] == [None, "quorum"]
+
+
 async def test_steps_say_who_took_them_and_when(client):
     found = await shown(client)
     (step,) = found["taken"]

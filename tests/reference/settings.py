@@ -25,6 +25,10 @@ WITHOUT_OPTION = {
         "HOST:PORT where others reach this process alone, if it listens elsewhere.",
     ),
     "ARCHIVE": ("cms", "Archives in which trimmed entries are read, with commas between them."),
+    "BARRIER_LEVEL": (
+        "driver",
+        "How many owners must have applied a step: each_quorum (of each datacenter), quorum, all.",
+    ),
     "LOG_KEY": ("cms", "Files of private keys that sign checkpoints, with commas between them."),
     "PARTITION_EPOCHS": ("cms", "How many epochs one partition of a log that is yet to begin has."),
     "TLS_CERTIFICATE": ("cms", "A certificate file; with it HTTPS is served."),

@@ -5,15 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from metadata.barriers import Level
 from metadata.directory import NodeId
 from metadata.epoch import Epoch
 from metadata.locks import SequenceId
 from metadata.plans import Handover, RangeChange
 from metadata.tokens import Range, Token
 from services.cms.progress.barriers import applied_by
+from services.cms.progress.bodies import StepView
 from services.cms.progress.estimates import sources_of
 from services.cms.progress.movements import driven_in, driver_view, movement_view, usual_rate
 from services.cms.progress.store import Known
+from services.cms.progress.views import level_of
 from services.cms.reports.lineage import Fault
 from services.cms.reports.store import Heard
 from services.http.progress import Driven, Moved
@@ -64,6 +67,24 @@ def test_a_driver_is_shown_with_the_time_that_has_passed_since():
 )
 def test_the_time_that_is_left_is_counted_from_now(moved, age_s, expected):
     assert movement_view(moved, age_s).eta_s == expected
+
+
+def test_the_level_is_the_drivers_or_that_of_the_last_step_before():
+    driven = Driven(sequence=Epoch(7), step="mid", doing="moving", for_s=2.0, level=Level.ALL)
+    taken = [
+        StepView(step="prepare", epoch=Epoch(7)),
+        StepView(step="start", epoch=Epoch(8), level=Level.QUORUM),
+    ]
+
+    assert level_of(driven, taken) is Level.ALL
+    assert level_of(None, taken) is Level.QUORUM
+    assert level_of(None, taken[:1]) is Level.EACH_QUORUM
+
+
+def test_a_cms_of_an_older_release_understands_a_driver_with_the_usual_level():
+    driven = Driven(sequence=Epoch(7), step="mid", doing="moving", for_s=2.0)
+
+    assert b"level" not in msgspec.json.encode(driven)
 
 
 def test_the_usual_rate_is_not_that_of_one_disturbed_movement():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from metadata.barriers import Level
 from services.settings import (
     Listen,
     SettingsError,
@@ -50,6 +51,27 @@ def test_spark_is_told_more_line_by_line():
         "spark.jars.packages": "a:b,c:d",
         "spark.x": "y=z",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("", Level.EACH_QUORUM),
+        ("each_quorum", Level.EACH_QUORUM),
+        ("each-quorum", Level.EACH_QUORUM),
+        ("quorum", Level.QUORUM),
+        ("all", Level.ALL),
+    ],
+)
+def test_the_level_of_barriers_is_the_operators_choice(text, level):
+    told = {"RINGLOG_SEEDS": "http://cms", "RINGLOG_BARRIER_LEVEL": text}
+    assert driver_settings(told).barrier_level is level
+
+
+def test_a_level_that_does_not_exist_is_refused():
+    told = {"RINGLOG_SEEDS": "http://cms", "RINGLOG_BARRIER_LEVEL": "one"}
+    with pytest.raises(SettingsError, match="LEVEL must be one of each_quorum, quorum, all"):
+        driver_settings(told)
 
 
 @pytest.mark.parametrize("text", ["spark.driver.host", "driver.host=secret", "=secret"])

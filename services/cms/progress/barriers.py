@@ -13,7 +13,6 @@ from services.cms.progress.bodies import BarrierView, GroupView, Laggard, Voter
 from services.cms.reports.liveness import liveness
 from services.cms.reports.store import Heard
 
-LEVEL = Level.EACH_QUORUM
 HTTP = "http"
 
 
@@ -25,13 +24,16 @@ def applied_by(heard: Heard | None) -> Epoch | None:
 
 
 def barrier_now(
-    metadata: ClusterMetadata, sequence: Sequence, heard: Mapping[NodeId, Heard]
+    metadata: ClusterMetadata,
+    sequence: Sequence,
+    heard: Mapping[NodeId, Heard],
+    level: Level = Level.EACH_QUORUM,
 ) -> BarrierView:
     """The barrier before the due step, with everybody whose vote counts."""
     epoch = sequence.last_epoch
     voters = voter_groups(metadata, sequence)
     # Nobody has applied it: so each group falls short, and all of them are listed.
-    listed = shortfalls(voters, Evidence(LEVEL, ()), metadata.locations())
+    listed = shortfalls(voters, Evidence(level, ()), metadata.locations())
     groups = [(item.group, item.needed, False) for item in listed]
     closing = closing_targets(sequence) if voters else ()
     if closing:
@@ -41,7 +43,7 @@ def barrier_now(
         for members, needed, all_of in groups
     ]
     passed = all(len(item.applied) >= item.needed for item in shown)
-    return BarrierView(epoch=epoch, level=LEVEL, groups=shown, passed=passed)
+    return BarrierView(epoch=epoch, level=level, groups=shown, passed=passed)
 
 
 def laggards_of(barrier: BarrierView) -> list[Laggard]:

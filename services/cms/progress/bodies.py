@@ -77,7 +77,10 @@ class MovementView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that was taken. Who and when is null at a past epoch, and where there are many."""
+    """A step that was taken, and the level of the barrier before it.
+
+    All but step and epoch is null at a past epoch, and where there are many.
+    """
 
     step: str
     epoch: Epoch
@@ -85,6 +88,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     committed_by: str | None = None
     actor: str | None = None
     reason: str | None = None
+    level: Level | None = None
 
 
 class SequenceView(msgspec.Struct, frozen=True, kw_only=True):

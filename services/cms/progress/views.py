@@ -7,9 +7,10 @@ from collections.abc import Sequence as Listed
 
 import msgspec
 
+from encoding.entries import Entry
 from encoding.views import sequence_view
 from log.store import StoreUnavailableError
-from metadata.barriers import voter_groups
+from metadata.barriers import Evidence, Level, voter_groups
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId
 from metadata.epoch import Epoch
@@ -22,6 +23,7 @@ from services.cms.progress.movements import driven_in, driver_view, movement_vie
 from services.cms.progress.store import Known
 from services.cms.reports.store import Heard
 from services.cms.reports.views import heard_by
+from services.http.progress import Driven
 
 STEPS_READ_MAX = 100
 """Entries that are read to say who took a step, and when; with more steps than that nobody says."""
@@ -87,10 +89,10 @@ def joined(
     steps: Mapping[Epoch, StepView],
 ) -> SequenceView:
     plain = sequence_at(metadata, sequence)
-    barrier = barrier_now(metadata, sequence, around.heard)
     known = around.known.get(sequence.id)
     driven = driven_in(known)
     taken = [steps.get(item.epoch, item) for item in plain.taken]
+    barrier = barrier_now(metadata, sequence, around.heard, level_of(driven, taken))
     view = msgspec.structs.replace(
         plain,
         taken=taken,
@@ -108,6 +110,14 @@ def joined(
     return msgspec.structs.replace(
         view, rows=moving.rows_total, bytes=moving.bytes_total, progress=moving
     )
+
+
+def level_of(driven: Driven | None, taken: Listed[StepView]) -> Level:
+    """As the driver says; without one, as the steps before had it."""
+    if driven is not None:
+        return driven.level
+    recorded = (item.level for item in reversed(taken) if item.level is not None)
+    return next(recorded, Level.EACH_QUORUM)
 
 
 def _since_s(step: StepView, now_us: int) -> float | None:
@@ -132,5 +142,11 @@ async def _steps(api: Api, found: Listed[Sequence]) -> dict[Epoch, StepView]:
                 committed_by=entry.committed_by,
                 actor=entry.actor,
                 reason=entry.reason,
+                level=_level(entry),
             )
     return steps
+
+
+def _level(entry: Entry) -> Level | None:
+    given: Evidence | None = getattr(entry.transformation, "barrier", None)
+    return None if given is None else given.level
