@@ -12,15 +12,18 @@ import msgspec
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId, NodeState
 from metadata.epoch import Epoch
+from metadata.locks import SequenceId
 from metadata.sessions import Purpose, Session, SessionId
 from sequences.driver import Drive, World
 from sequences.ports import Cleaner, Refused, Repairer, WorkError
-from sequences.status import Board
+from sequences.status import Board, Doing, SessionStatus
 from transformations.cms import AdvanceCmsReconfiguration
 from transformations.sessions import CloseSession, Errand, OpenSession
 
 RECHECK_S = 2.0
 CLEANING_AT_ONCE_MAX = 8
+
+_DOING = {Purpose.CLEANUP: Doing.CLEANING, Purpose.REPAIR: Doing.REPAIRING}
 
 Key = tuple[str, int]
 Work = Callable[[], Coroutine[Any, Any, None]]
@@ -50,11 +53,20 @@ class Errands:
         async with asyncio.TaskGroup() as group:
             while True:
                 metadata = self._world.cluster.metadata
+                self._look(metadata)
                 running = {key: task for key, task in self._running.items() if not task.done()}
                 due = {key: work for key, work in self._due(metadata) if key not in running}
                 started = {key: group.create_task(work()) for key, work in due.items()}
                 self._running = running | started
                 await self._world.cluster.beyond(metadata.epoch, RECHECK_S)
+
+    def _look(self, metadata: ClusterMetadata) -> None:
+        """Sessions that are over are not spoken of; of those that wait it is said for whom."""
+        self._board.keep_sessions(metadata.sessions.open)
+        for session in metadata.sessions.open.values():
+            holder = None if session.sequence is not None else _holder(metadata, session)
+            if holder is not None:
+                self._say(session, Doing.WAITING, f"sequence {holder} moves these ranges")
 
     def _due(self, metadata: ClusterMetadata) -> list[tuple[Key, Work]]:
         due: list[tuple[Key, Work]] = [
@@ -64,7 +76,7 @@ class Errands:
         due += [
             ((session.purpose.value, session.id), partial(self._serve, session.id))
             for session in metadata.sessions.open.values()
-            if session.sequence is None and not _is_reserved(metadata, session)
+            if session.sequence is None and _holder(metadata, session) is None
         ]
         if metadata.cms.reconfiguration is not None:
             due.append((("cms", metadata.cms.reconfiguration.id), self._reconfigure))
@@ -74,18 +86,42 @@ class Errands:
         """Do what a session is for, then close it; while its ranges move it rests."""
         failures = 0
         while (session := self._free(wanted)) is not None:
+            if not failures:
+                self._say(session, _DOING[session.purpose])
             try:
                 await self._work(session)
                 await self._close(session)
             except WorkError as error:
                 failures += 1
                 self._report((session.purpose.value, wanted), str(error))
+                self._say(session, Doing.STUCK, str(error), error.nodes, failures)
                 await asyncio.sleep(self._world.pause_s(failures))
 
     def _free(self, wanted: SessionId) -> Session | None:
         metadata = self._world.cluster.metadata
         session = metadata.sessions.find(wanted)
-        return None if session is None or _is_reserved(metadata, session) else session
+        is_free = session is not None and _holder(metadata, session) is None
+        return session if is_free else None
+
+    def _say(
+        self,
+        session: Session,
+        doing: Doing,
+        detail: str = "",
+        nodes: tuple[NodeId, ...] = (),
+        failures: int = 0,
+    ) -> None:
+        self._board.put_session(
+            SessionStatus(
+                session=session.id,
+                purpose=session.purpose,
+                doing=doing,
+                since_s=self._world.clock(),
+                detail=detail,
+                nodes=nodes,
+                failures=failures,
+            )
+        )
 
     async def _work(self, session: Session) -> None:
         if session.purpose is Purpose.REPAIR:
@@ -96,7 +132,7 @@ class Errands:
             return
         why = "; ".join(failed.values())
         if set(failed) == set(session.nodes):
-            raise WorkError(why)
+            raise WorkError(why, failed)
         await self._narrow(session, tuple(failed))
         self._report((session.purpose.value, session.id), why)
 
@@ -163,9 +199,10 @@ def staying(metadata: ClusterMetadata, session: Session) -> tuple[NodeId, ...]:
     )
 
 
-def _is_reserved(metadata: ClusterMetadata, session: Session) -> bool:
+def _holder(metadata: ClusterMetadata, session: Session) -> SequenceId | None:
     """Nobody works on a range outside the log while it is being moved."""
-    return any(affected.overlaps(session.ranges) for affected in metadata.locks.held.values())
+    held = metadata.locks.held.items()
+    return next((item for item, lock in held if lock.overlaps(session.ranges)), None)
 
 
 def _undone(outcome: Epoch | Refused) -> WorkError:

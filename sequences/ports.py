@@ -25,7 +25,14 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class WorkError(Exception):
-    """Something could not be done now. The text is a sentence that names what is missing."""
+    """Something could not be done now. The text is a sentence that names what is missing.
+
+    `nodes` are those that it failed on, where that is known.
+    """
+
+    def __init__(self, sentence: str, nodes: Iterable[NodeId] = ()) -> None:
+        super().__init__(sentence)
+        self.nodes = tuple(nodes)
 
 
 class Cluster(Protocol):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 
 import msgspec
 
+from metadata.directory import NodeId
 from metadata.locks import SequenceId
 from metadata.plans import Step
+from metadata.sessions import Purpose, SessionId
 from sequences.barrier import Waiting
 
 
@@ -17,6 +20,7 @@ class Doing(StrEnum):
     MOVING = "moving"
     COMMITTING = "committing"
     CLEANING = "cleaning"
+    REPAIRING = "repairing"
     STUCK = "stuck"
     """It failed and will be tried again."""
 
@@ -31,8 +35,23 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
 
 
+class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What is being done under a session that was opened by itself: cleanup or repair.
+
+    `nodes` are those that keep it from going on.
+    """
+
+    session: SessionId
+    purpose: Purpose
+    doing: Doing
+    since_s: float
+    detail: str = ""
+    nodes: tuple[NodeId, ...] = ()
+    failures: int = 0
+
+
 class Board:
-    """The newest status of each sequence.
+    """The newest status of each sequence, and of each session that stands alone.
 
     `since_s` stays while the same thing is being done, and from the first failure of a step on:
     what is tried again and again has been stuck all the while.
@@ -40,12 +59,27 @@ class Board:
 
     def __init__(self) -> None:
         self._found: dict[SequenceId, Status] = {}
+        self._sessions: dict[SessionId, SessionStatus] = {}
 
     def put(self, status: Status) -> None:
         before = self._found.get(status.sequence)
         if before is not None and _goes_on(before, status):
             status = msgspec.structs.replace(status, since_s=before.since_s)
         self._found[status.sequence] = status
+
+    def put_session(self, status: SessionStatus) -> None:
+        before = self._sessions.get(status.session)
+        if before is not None and before.doing is status.doing:
+            status = msgspec.structs.replace(status, since_s=before.since_s)
+        self._sessions[status.session] = status
+
+    def keep_sessions(self, still_open: Collection[SessionId]) -> None:
+        """Of those that are closed there is nothing to say."""
+        for session in self._sessions.keys() - set(still_open):
+            del self._sessions[session]
+
+    def sessions(self) -> list[SessionStatus]:
+        return [self._sessions[session] for session in sorted(self._sessions)]
 
     def drop(self, sequence: SequenceId) -> None:
         self._found.pop(sequence, None)

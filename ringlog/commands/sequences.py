@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ringlog.commands.naming import Roster
 
 COLUMNS = ("sequence", "what", "due", "since epoch", "now")
+SESSION_COLUMNS = ("session", "for", "nodes", "now")
 View = dict[str, Any]
 
 
@@ -50,6 +51,8 @@ def sequences(  # noqa: PLR0913 one parameter per option
     as_json: JsonOption = False,
 ) -> None:
     """Show the sequences in progress: their steps, whom they wait for, how far the rows are.
+
+    Below are the sessions for cleanup and repair that are open, and what keeps them from their end.
 
     Example: ringlog sequences --watch
     """
@@ -77,20 +80,32 @@ def _print_all(answer: View, names: Roster) -> None:
 
     if not answer["sequences"]:
         say(f"No sequence is in progress at epoch {answer['epoch']}.")
-        return
-    print_table(
-        COLUMNS,
-        [
+    else:
+        print_table(
+            COLUMNS,
             [
-                view["id"],
-                title(view, names),
-                view["due"],
-                view["taken"][-1]["epoch"],
-                None if view["barrier"] is None else now(view, names),
-            ]
-            for view in answer["sequences"]
-        ],
-    )
+                [
+                    view["id"],
+                    title(view, names),
+                    view["due"],
+                    view["taken"][-1]["epoch"],
+                    None if view["barrier"] is None else now(view, names),
+                ]
+                for view in answer["sequences"]
+            ],
+        )
+    _print_sessions(answer.get("sessions") or (), names)
+
+
+def _print_sessions(found: Sequence[View], names: Roster) -> None:
+    from ringlog.commands.telling import session_now
+
+    if found:
+        rows = [
+            [view["id"], view["purpose"], names.labels(view["nodes"]), session_now(view, names)]
+            for view in found
+        ]
+        print_table(SESSION_COLUMNS, rows)
 
 
 def _print_one(view: View, names: Roster, *, as_json: bool) -> None:
@@ -137,7 +152,10 @@ def _watch(talk: Talk, sequence: int | None, *, as_json: bool) -> None:
                 view for view in answer["sequences"] if sequence is None or view["id"] == sequence
             ]
             if as_json and views != said:
-                print_json_line({"epoch": answer["epoch"], "sequences": views})
+                sessions = answer.get("sessions", [])
+                print_json_line(
+                    {"epoch": answer["epoch"], "sequences": views, "sessions": sessions}
+                )
             said = views
             show.update(views)
             if sequence is not None and not views:

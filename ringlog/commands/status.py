@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -40,6 +41,8 @@ def status(
             answer = client.status()
         nodes = _looked_at(found)
     view = _view(found, answer, nodes)
+    if answer.cluster is not None:
+        view["warnings"] += _stuck_sessions((state_dir, url, token))
     if as_json:
         print_json(view)
         return
@@ -84,6 +87,27 @@ def _view(found: Found, answer: Status, nodes: Mapping[str, str]) -> dict[str, A
         "processes": processes,
         "warnings": [] if not found.processes else warnings(processes),
     }
+
+
+def _stuck_sessions(where: tuple[Path | None, str | None, str | None]) -> list[str]:
+    """Cleanup and repair that do not go on: nobody waits for them, so nobody would notice."""
+    from client.errors import ClientError
+    from ringlog.commands.asking import talking
+    from ringlog.commands.telling import session_now
+
+    with talking(*where) as talk:
+        try:
+            found = talk.get("/v1/sequences", {"stale": 1}).get("sessions", [])
+            stuck = [view for view in found if (view["driver"] or {}).get("doing") == "stuck"]
+            names = talk.roster() if stuck else None
+        except ClientError:
+            return []
+    if names is None:
+        return []
+    return [
+        f"Session {view['id']} for {view['purpose']} is {session_now(view, names)}."
+        for view in stuck
+    ]
 
 
 def warnings(processes: list[dict[str, Any]]) -> list[str]:

@@ -53,6 +53,17 @@ def now(view: View, names: Roster) -> str:
     return f"{driver['doing']} {since}{detail}"
 
 
+def session_now(view: View, names: Roster) -> str:
+    """What is being done under a session for cleanup or repair, or why nothing is."""
+    if not is_driven(view):
+        return "no driver reports about it: start one with `ringlog driver`"
+    driver = view["driver"]
+    detail = f": {driver['detail']}" if driver["detail"] else ""
+    whom = f" on {names.labels(driver['nodes'])}" if driver["nodes"] else ""
+    tries = f" ({plural(driver['failures'], 'failure')})" if driver["failures"] else ""
+    return f"{driver['doing']}{whom} for {duration(driver['for_s'])}{detail}{tries}"
+
+
 def waited_for(view: View, names: Roster) -> str:
     """By name, with how far behind each is."""
     lagging = [item for item in view.get("laggards") or () if item["blocking"]]

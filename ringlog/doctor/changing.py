@@ -7,7 +7,7 @@ from typing import Any
 
 from ringlog.commands.figures import duration, plural
 from ringlog.commands.retiring import RETIRE
-from ringlog.commands.telling import is_driven, now, title
+from ringlog.commands.telling import is_driven, now, session_now, title
 from ringlog.doctor.finding import Finding, Limits
 from ringlog.doctor.picture import Picture, Plain
 
@@ -88,10 +88,30 @@ def _sessions(picture: Picture, found: Sequence[Plain], limits: Limits) -> Itera
                 code="session_open",
                 subject=str(item["id"]),
                 sentence=f"Session {item['id']} for {item['purpose']} on {nodes} has been open "
-                f"for {duration(age_s)}: nobody may get these ranges back meanwhile.",
-                command=f"{_driver(picture)}, or to give it up: "
+                f"for {duration(age_s)}: nobody may get these ranges back meanwhile."
+                f"{_why(picture, item['id'])}",
+                command=f"{_help(picture, item['id'])}, or to give it up: "
                 f"ringlog commit CloseSession session:={item['id']}{picture.where}",
             )
+
+
+def _why(picture: Picture, session: int) -> str:
+    view = picture.served.get(session)
+    if view is None or not is_driven(view):
+        return ""
+    return f" {view['driver']['name']}: {session_now(view, picture.roster).rstrip('.')}."
+
+
+def _help(picture: Picture, session: int) -> str:
+    """Whoever is gone is replaced, and then nobody asks it; without a driver nobody asks at all."""
+    view = picture.served.get(session)
+    if view is None or not is_driven(view):
+        return _driver(picture)
+    gone = picture.roster.absent(view["driver"]["nodes"])
+    if not gone:
+        return f"ringlog sequences{picture.where}"
+    node = gone[0].id
+    return f"ringlog replace {node} --with NODE --dead {node}{picture.where}"
 
 
 def _replication(

@@ -102,6 +102,7 @@ async def _told(questions: Questions, blank: Picture) -> Picture:
         asked=blank.asked if blank.local is not None else await _with_nodes(questions, blank, rows),
         sequences=_listed(sequences, "sequences"),
         sessions=opened,
+        served={item["id"]: item for item in (sequences or {}).get("sessions", ())},
         session_ages_s=await _ages_s(questions, urls, opened or ()),
         keyspaces=_listed(schema, "keyspaces"),
         divergences=_listed(divergences, "divergences"),

@@ -102,7 +102,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """What is None was not seen: nobody answered, or nobody was asked.
 
     `where` are the words that name this cluster in a command. `nodes`, `sequences`, `sessions`
-    and `divergences` are as a CMS shows them; `session_ages_s` are by session.
+    and `divergences` are as a CMS shows them; `session_ages_s` are by session, and so is what
+    drivers say of them, `served`.
     """
 
     release: str
@@ -118,6 +119,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     sequences: tuple[Plain, ...] | None = None
     sessions: tuple[Plain, ...] | None = None
     session_ages_s: Mapping[int, float] = {}
+    served: Mapping[int, Plain] = {}
     keyspaces: tuple[Plain, ...] | None = None
     divergences: tuple[Plain, ...] | None = None
     snapshots: tuple[Snapshot, ...] | None = None

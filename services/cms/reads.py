@@ -33,8 +33,14 @@ from services.cms.bodies import (
 from services.cms.differences import differences
 from services.cms.metrics import Gauges
 from services.cms.owners import owners
-from services.cms.progress.bodies import SequenceAnswer, SequencesAnswer, SequenceView
-from services.cms.progress.views import sequence_at, sequences_at, shown_now
+from services.cms.progress.bodies import SequenceAnswer, SequenceView
+from services.cms.progress.views import (
+    sequence_at,
+    sequences_at,
+    sequences_now,
+    shown_now,
+    surroundings,
+)
 from services.cms.reports.views import heard_by, nodes_at, nodes_now
 from services.http.api import IMMUTABLE, REVALIDATED, Call, is_known, tag_of
 from services.http.bodies import Nothing
@@ -78,9 +84,7 @@ async def sequences(api: Api, call: Call[At]) -> web.StreamResponse:
     if query.at is not None:
         return await _shown(api, call, query, sequences_at)
     found = (api.engine.applied if query.stale else await api.engine.latest()).metadata
-    listed = list(found.sequences.in_progress.values())
-    shown = await shown_now(api, found, listed, is_stale=query.stale)
-    answer = SequencesAnswer(epoch=found.epoch, sequences=shown)
+    answer = await sequences_now(api, found, is_stale=query.stale)
     return await api.json(call.request, answer, Cache_Control="no-store")
 
 
@@ -93,7 +97,9 @@ async def sequence(api: Api, call: Call[SequenceAt]) -> web.StreamResponse:
 
         return await _shown(api, call, query, view)
     found = (api.engine.applied if query.stale else await api.engine.latest()).metadata
-    (shown,) = await shown_now(api, found, [_sequence(found, query.id)], is_stale=query.stale)
+    listed = [_sequence(found, query.id)]
+    around = await surroundings(api, is_stale=query.stale)
+    (shown,) = await shown_now(api, found, listed, around, is_stale=query.stale)
     return await api.json(call.request, _named(found, shown), Cache_Control="no-store")
 
 

@@ -47,21 +47,23 @@ class NodeCalls:
         try:
             answer = await ask(self._session, url, request, timeout_s=timeout_s)
         except LostError as error:
-            raise WorkError(f"node {node} does not answer: {error}") from error
+            raise WorkError(f"node {node} does not answer: {error}", [node]) from error
         return _decoded(node, answer, kind)
 
     def _address_of(self, node: NodeId) -> str:
         found = self._metadata().directory.find(node)
         if found is None or ADDRESS_NAME not in found.addresses:
-            raise WorkError(f"nobody knows where node {node} answers")
+            raise WorkError(f"nobody knows where node {node} answers", [node])
         return f"http://{found.addresses[ADDRESS_NAME]}"
 
 
 def _decoded(node: NodeId, answer: Answer, kind: type[T]) -> T:
     if answer.status != OK:
         problem = problem_in(answer.body, answer.status)
-        raise WorkError(f"node {node} says: {problem.sentence}")
+        raise WorkError(f"node {node} says: {problem.sentence}", [node])
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except msgspec.MsgspecError as error:
-        raise WorkError(f"node {node} gave an answer that makes no sense: {error}") from error
+        raise WorkError(
+            f"node {node} gave an answer that makes no sense: {error}", [node]
+        ) from error

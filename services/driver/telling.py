@@ -9,8 +9,9 @@ from client.connection import Connection
 from metadata.barriers import Level
 from metadata.epoch import Epoch
 from metadata.locks import SequenceId
-from sequences.status import Board, Status
+from sequences.status import Board, SessionStatus, Status
 from services.http.progress import (
+    NODES_MAX,
     PROGRESS_EVERY_S,
     PROGRESS_PATH,
     SEQUENCES_MAX,
@@ -18,6 +19,7 @@ from services.http.progress import (
     Moved,
     Progress,
     ProgressAnswer,
+    Served,
     Waiting,
 )
 from services.telling import Teller
@@ -42,15 +44,19 @@ class Telling:
         had_any = False
         while True:
             found = self.progress(clock())
-            if found.sequences or had_any:
+            has_any = bool(found.sequences or found.sessions)
+            if has_any or had_any:
                 await self._teller.tell(found, ProgressAnswer)
-            had_any = bool(found.sequences)
+            had_any = has_any
             await asyncio.sleep(PROGRESS_EVERY_S)
 
     def progress(self, now_s: float) -> Progress:
         listed = self._board.all()[:SEQUENCES_MAX]
+        sessions = self._board.sessions()[:SEQUENCES_MAX]
         return Progress(
-            driver=self._name, sequences=tuple(self._driven(status, now_s) for status in listed)
+            driver=self._name,
+            sequences=tuple(self._driven(status, now_s) for status in listed),
+            sessions=tuple(_served(status, now_s) for status in sessions),
         )
 
     def _driven(self, status: Status, now_s: float) -> Driven:
@@ -73,3 +79,14 @@ class Telling:
             moved=self._moved(status.sequence),
             level=self._level,
         )
+
+
+def _served(status: SessionStatus, now_s: float) -> Served:
+    return Served(
+        session=Epoch(status.session),
+        doing=status.doing.value,
+        for_s=max(0.0, now_s - status.since_s),
+        detail=status.detail[:DETAIL_MAX],
+        failures=status.failures,
+        nodes=status.nodes[:NODES_MAX],
+    )

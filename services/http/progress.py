@@ -60,14 +60,31 @@ class Driven(
     level: Level = Level.EACH_QUORUM
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that one driver drives, whenever it changes and once a second."""
+class Served(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What is being done under a session for cleanup or repair: `doing` is cleaning, repairing,
+    waiting or stuck, `detail` why it does not go on, `nodes` those that keep it from that."""
+
+    session: EpochField
+    doing: Label
+    for_s: Seconds
+    detail: Annotated[str, Meta(max_length=TEXT_MAX)] = ""
+    failures: Count = 0
+    nodes: Annotated[tuple[KnownNode, ...], Meta(max_length=NODES_MAX)] = ()
+
+
+class Progress(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Everything that one driver does, whenever it changes and once a second."""
 
     driver: Label
     sequences: Annotated[tuple[Driven, ...], Meta(max_length=SEQUENCES_MAX)]
+    sessions: Annotated[tuple[Served, ...], Meta(max_length=SEQUENCES_MAX)] = ()
 
 
 class ProgressAnswer(msgspec.Struct, frozen=True):
-    """How many of them are in progress by the metadata of the CMS."""
+    """How many of them are in progress, or open, by the metadata of the CMS."""
 
     known: int

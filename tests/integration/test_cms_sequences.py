@@ -138,6 +138,26 @@ async def test_without_a_driver_the_level_is_that_of_the_last_step(client):
     assert [item["level"] for item in found["taken"]] == [None, "quorum"]
 
 
+async def test_a_session_is_shown_with_what_keeps_it_from_its_end(client):
+    ranges = [{"left": "0", "right": "9"}]
+    opened = await committed(client, "OpenSession", purpose="cleanup", nodes=[2], ranges=ranges)
+    own = {"Ringlog-Cluster": client.engine.applied.metadata.cluster.id}
+    said = {"session": opened, "doing": "stuck", "for_s": 2.5, "failures": 3, "nodes": [2]}
+    told = {"driver": "d", "sequences": [], "sessions": [{**said, "detail": "node 2 is away"}]}
+    (bare,) = (await client.get("/v1/sequences"))[1]["sessions"]
+    assert bare["driver"] is None
+
+    assert await client.post(PROGRESS_PATH, told, **own) == (200, {"known": 1})
+
+    (view,) = (await client.get("/v1/sequences"))[1]["sessions"]
+    assert (view["id"], view["purpose"], view["nodes"]) == (opened, "cleanup", [2])
+    assert (view["driver"]["detail"], view["driver"]["nodes"]) == ("node 2 is away", [2])
+    assert view["driver"]["for_s"] >= 2.5
+    await committed(client, "CloseSession", session=opened)
+    assert await client.post(PROGRESS_PATH, told, **own) == (200, {"known": 0})
+    assert (await client.get("/v1/sequences"))[1]["sessions"] == []
+
+
 async def test_steps_say_who_took_them_and_when(client):
     found = await shown(client)
     (step,) = found["taken"]

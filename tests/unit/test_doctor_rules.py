@@ -401,6 +401,22 @@ def test_what_has_finished_is_ended_without_a_node_that_left_and_died():
     assert finding.command == "ringlog resume 42 --dead 1 --state-dir /s"
 
 
+def test_a_session_that_is_open_says_what_keeps_it_from_its_end():
+    opened = ({"id": 30, "purpose": "cleanup", "nodes": [1], "sequence": None},)
+    word = {"name": "driver-1", "doing": "stuck", "for_s": 90.0, "failures": 4, "age_s": 0.5}
+    served = {30: {"id": 30, "driver": {**word, "detail": "node 1 is away", "nodes": [1]}}}
+    away = a_node(state="left", liveness="down", age_s=20.0)
+
+    finding = only(
+        healthy(nodes=(away,), sessions=opened, session_ages_s={30: 3600.0}, served=served)
+    )
+
+    assert finding.code == "session_open"
+    assert "driver-1: stuck on node-1 for" in finding.sentence
+    assert "node 1 is away (4 failures)." in finding.sentence
+    assert finding.command.startswith("ringlog replace 1 --with NODE --dead 1 --state-dir /s, or")
+
+
 def test_a_dead_process_comes_back_by_its_supervisor_or_by_up():
     gone = (*LOCAL.processes[:1], Supervised(name="node-1", role="node", pid=2, alive=False))
     mute = changed(NODE, answered=False, complaint="takes no connection")

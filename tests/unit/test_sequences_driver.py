@@ -425,6 +425,41 @@ async def test_nobody_is_cleaned_while_the_ranges_move():
     assert True not in tried
 
 
+async def test_a_session_that_does_not_go_on_says_why_since_when_and_for_whom():
+    town: Any = Town(joined_cluster(nodes=3))
+    town.put(OpenSession(purpose=Errand.CLEANUP, nodes=(NodeId(2),), ranges=(FULL,)))
+    board, reported = Board(), []
+    cleaned = town.clean
+
+    async def fails(session, node):
+        raise WorkError(f"node {node} does not answer to {session.id}")
+
+    town.clean = fails
+    async with driven(town, board, report=lambda *_: reported.append(board.sessions())):
+        await until(lambda: len(reported) > 2)
+        (first,), (second,) = reported[1:3]
+        assert (second.doing, second.nodes, second.failures) == (Doing.STUCK, (2,), 2)
+        assert "node 2 does not answer" in second.detail
+        assert first.since_s == second.since_s
+        town.clean = cleaned
+        await until(lambda: is_quiet(town))
+        await until(lambda: not board.sessions())
+
+
+async def test_a_session_whose_ranges_move_says_for_what_it_waits():
+    town = prepared(SequenceKind.JOIN)
+    town.put(OpenSession(purpose=Errand.CLEANUP, nodes=(NodeId(2),), ranges=(FULL,)))
+    town.may_move.clear()
+    board = Board()
+
+    async with driven(town, board):
+        await until(town.moving.is_set)
+        (said,) = board.sessions()
+
+    assert said.doing is Doing.WAITING
+    assert f"sequence {only_sequence(town.metadata).id}" in said.detail
+
+
 def status(doing, since_s, failures=0, step=Step.MID):
     return Status(
         sequence=SequenceId(7), step=step, doing=doing, since_s=since_s, failures=failures

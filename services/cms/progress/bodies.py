@@ -121,6 +121,28 @@ class SequenceView(msgspec.Struct, frozen=True, kw_only=True):
     progress: MovementView | None = None
 
 
+class ServingView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver said `age_s` ago about a session; `nodes` keep it from going on."""
+
+    name: str
+    doing: str
+    for_s: float
+    detail: str | None
+    failures: int
+    nodes: list[int]
+    age_s: float
+
+
+class SessionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A session for cleanup or repair; `driver` is null if none tells of it, or at a past epoch."""
+
+    id: int
+    purpose: str
+    nodes: list[int]
+    ranges: int
+    driver: ServingView | None = None
+
+
 class SequenceAnswer(SequenceView, frozen=True, kw_only=True):
     epoch: Epoch
 
@@ -128,6 +150,7 @@ class SequenceAnswer(SequenceView, frozen=True, kw_only=True):
 class SequencesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     epoch: Epoch
     sequences: list[SequenceView]
+    sessions: list[SessionView]
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):

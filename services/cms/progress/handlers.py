@@ -7,7 +7,7 @@ from aiohttp import web
 
 from metadata.locks import SequenceId
 from services.cms.api import Api
-from services.cms.progress.store import Kept
+from services.cms.progress.store import Kept, spoken_of
 from services.http.api import Call
 from services.http.bodies import Nothing
 from services.http.limits import HttpLimits
@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def progress(api: Api, call: Call[Nothing]) -> web.StreamResponse:
-    """What a driver does. Of sequences that are over nothing is kept."""
+    """What a driver does. Of sequences and sessions that are over nothing is kept."""
     body = await read_json(_LIMITS, call.request)
     if len(body) > PROGRESS_BYTES_MAX:
         raise ProblemError(
@@ -43,9 +43,15 @@ async def progress(api: Api, call: Call[Nothing]) -> web.StreamResponse:
         for sequence in sorted(driven)
         if sequence in in_progress
     ]
+    served = {item.session: item for item in given.sessions}
+    kept += [
+        Kept(sequence=SequenceId(session), driver=given.driver, driven=_encode(served[session]))
+        for session in sorted(served)
+        if session in metadata.sessions.open
+    ]
     store = api.engine.reporting.stores.progress
-    await store.keep(kept)
-    await store.forget_others(list(in_progress), up_to=metadata.epoch)
+    await store.keep(sorted(kept, key=lambda item: item.sequence))
+    await store.forget_others(spoken_of(metadata), up_to=metadata.epoch)
     return await api.json(call.request, ProgressAnswer(len(kept)), Cache_Control="no-store")
 
 

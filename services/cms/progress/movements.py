@@ -7,11 +7,12 @@ from statistics import median
 
 import msgspec
 
-from services.cms.progress.bodies import DriverView, MovementView
+from services.cms.progress.bodies import DriverView, MovementView, ServingView
 from services.cms.progress.store import Known
-from services.http.progress import Driven, Moved
+from services.http.progress import Driven, Moved, Served
 
 _decode = msgspec.json.Decoder(Driven).decode
+_decode_served = msgspec.json.Decoder(Served).decode
 
 
 def driven_in(known: Known | None) -> Driven | None:
@@ -34,6 +35,24 @@ def driver_view(known: Known, driven: Driven) -> DriverView:
         detail=driven.detail or None,
         failures=driven.failures,
         waiting=sorted(map(int, missing)),
+        age_s=round(known.age_s, 3),
+    )
+
+
+def serving_view(known: Known | None) -> ServingView | None:
+    try:
+        served = None if known is None else _decode_served(known.driven)
+    except ValueError:
+        return None
+    if known is None or served is None:
+        return None
+    return ServingView(
+        name=known.driver,
+        doing=served.doing,
+        for_s=round(served.for_s + known.age_s, 3),
+        detail=served.detail or None,
+        failures=served.failures,
+        nodes=[*map(int, served.nodes)],
         age_s=round(known.age_s, 3),
     )
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from metadata.cluster import ClusterMetadata
 from metadata.epoch import Epoch
 from metadata.locks import SequenceId
 from services.http.progress import PROGRESS_EVERY_S
@@ -17,7 +18,10 @@ RATES_MAX = 32
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a driver says of one sequence, as it is stored; `rows_per_s` while it moves rows."""
+    """What a driver says of one sequence, as it is stored; `rows_per_s` while it moves rows.
+
+    Sessions that stand alone are kept beside them: both are named by the epoch of their entry.
+    """
 
     sequence: SequenceId
     driver: str
@@ -52,3 +56,9 @@ class ProgressStore(Protocol):
     async def forget_others(self, in_progress: Collection[SequenceId], *, up_to: Epoch) -> None:
         """Drop what is over. What began after `up_to` is news, and stays."""
         ...
+
+
+def spoken_of(metadata: ClusterMetadata) -> list[SequenceId]:
+    """Everything that a driver may have something to say about."""
+    alone = [item.id for item in metadata.sessions.open.values() if item.sequence is None]
+    return [*metadata.sequences.in_progress, *(SequenceId(session) for session in alone)]

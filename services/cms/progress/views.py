@@ -18,8 +18,8 @@ from metadata.locks import SequenceId
 from metadata.sequences import Sequence
 from services.cms.api import Api
 from services.cms.progress.barriers import barrier_now, laggards_of
-from services.cms.progress.bodies import SequencesAnswer, SequenceView, StepView
-from services.cms.progress.movements import driven_in, driver_view, movement_view
+from services.cms.progress.bodies import SequencesAnswer, SequenceView, SessionView, StepView
+from services.cms.progress.movements import driven_in, driver_view, movement_view, serving_view
 from services.cms.progress.store import Known
 from services.cms.reports.store import Heard
 from services.cms.reports.views import heard_by
@@ -42,7 +42,24 @@ class Surroundings(msgspec.Struct, frozen=True):
 def sequences_at(metadata: ClusterMetadata) -> SequencesAnswer:
     """What the metadata says alone."""
     found = [sequence_at(metadata, item) for item in metadata.sequences.in_progress.values()]
-    return SequencesAnswer(epoch=metadata.epoch, sequences=found)
+    return SequencesAnswer(epoch=metadata.epoch, sequences=found, sessions=sessions_at(metadata))
+
+
+def sessions_at(
+    metadata: ClusterMetadata, known: Mapping[SequenceId, Known] | None = None
+) -> list[SessionView]:
+    """Those that stand alone, with what drivers tell; a movement's is its sequence's."""
+    return [
+        SessionView(
+            id=session.id,
+            purpose=session.purpose.value,
+            nodes=[*map(int, session.nodes)],
+            ranges=len(session.ranges),
+            driver=serving_view((known or {}).get(SequenceId(session.id))),
+        )
+        for session in metadata.sessions.open.values()
+        if session.sequence is None
+    ]
 
 
 def sequence_at(metadata: ClusterMetadata, sequence: Sequence) -> SequenceView:
@@ -72,10 +89,25 @@ async def surroundings(api: Api, *, is_stale: bool) -> Surroundings:
     )
 
 
-async def shown_now(
-    api: Api, metadata: ClusterMetadata, found: Listed[Sequence], *, is_stale: bool
-) -> list[SequenceView]:
+async def sequences_now(api: Api, metadata: ClusterMetadata, *, is_stale: bool) -> SequencesAnswer:
+    """All of them, and the sessions that stand alone."""
     around = await surroundings(api, is_stale=is_stale)
+    listed = list(metadata.sequences.in_progress.values())
+    return SequencesAnswer(
+        epoch=metadata.epoch,
+        sequences=await shown_now(api, metadata, listed, around, is_stale=is_stale),
+        sessions=sessions_at(metadata, around.known),
+    )
+
+
+async def shown_now(
+    api: Api,
+    metadata: ClusterMetadata,
+    found: Listed[Sequence],
+    around: Surroundings,
+    *,
+    is_stale: bool,
+) -> list[SequenceView]:
     steps: Mapping[Epoch, StepView] = {}
     if not is_stale and sum(len(item.taken) for item in found) <= STEPS_READ_MAX:
         steps = await _steps(api, found)

@@ -11,6 +11,7 @@ from log.published import Published
 from log.store import StoreUnavailableError
 from metadata.cluster import ClusterMetadata
 from metadata.epoch import Epoch
+from services.cms.progress.store import spoken_of
 from services.cms.reports.marks import AppliedTimes, unpacked
 from services.cms.reports.propagation import Spread, Stage, Standing, members_of, sampled
 from services.cms.reports.store import Heard, Stores
@@ -55,9 +56,7 @@ class Observer:
         metadata = self._applied.applied.metadata
         if self._round % FORGET_EVERY == 0:
             await self._stores.reports.forget_others(list(metadata.directory.nodes))
-            await self._stores.progress.forget_others(
-                list(metadata.sequences.in_progress), up_to=metadata.epoch
-            )
+            await self._stores.progress.forget_others(spoken_of(metadata), up_to=metadata.epoch)
         self._round += 1
         spread = await spread_now(self._stores, metadata)
         before, reached = self._reached, spread.frontiers()
