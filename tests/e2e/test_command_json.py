@@ -132,6 +132,11 @@ def test_verbs_about_tables_and_snapshots(place):
     asked(place, "put", "shop.orders", "k", "n=7")
     assert asked(place, "get", "shop.orders", "k")["columns"] == {"id": "k", "n": 7}
     asked(place, "owners", "shop.orders", "k")
+    repair = asked(place, "repair", "node-1", "--keyspace", "shop", "--no-wait")
+    assert (repair["outcome"], repair["node"]) == ("started", 1)
+    (session,) = asked(place, "sequences")["sessions"]
+    assert (session["id"], session["purpose"]) == (repair["session"], "repair")
+    asked(place, "commit", "CloseSession", f"session:={repair['session']}")
     asked(place, "snapshot take")
     asked(place, "snapshot")
 

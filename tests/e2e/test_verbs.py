@@ -119,6 +119,10 @@ def test_rows_plans_and_sequences_of_a_cluster_that_drives_itself(place):
     assert "no_row" in place.run("get", "shop.orders", "a b/ü", code=1).stderr
     assert len(place.json("owners", "shop.orders", "a+b/ü")["readers"]) == 3
 
+    repaired = place.json("repair", "node-2", "--timeout", str(SEQUENCE_TIMEOUT_S))
+    assert (repaired["outcome"], repaired["node"]) == ("repaired", 2)
+    assert repaired["nodes"] == [1, 2, 3, 4], "whoever shares a range with it"
+
     plan = valid(place.json("plan", "leave", "node-4"), PLAN)
     assert plan["weakest"] == 3
     assert "must vote" in place.run("plan", "leave", "node-4").stdout

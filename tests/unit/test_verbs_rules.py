@@ -14,6 +14,7 @@ from ringlog.commands.choosing import TokensError, parsed
 from ringlog.commands.figures import count, duration, plural, size
 from ringlog.commands.naming import NamingError, roster
 from ringlog.commands.planning import told
+from ringlog.commands.repairing import outcome_of, wanted
 from ringlog.commands.retiring import refusal, retirement
 from ringlog.commands.telling import consequences, gaining, now, title
 from ringlog.commands.values import ValuesError, columns_of, key_path, split_name, table_in
@@ -337,6 +338,57 @@ def test_an_option_before_a_command_of_a_group_is_not_overlooked():
     result = run(*words)
     assert result.exit_code == 2
     assert "Options go behind the command" in result.output
+
+
+def placed(keyspaces, *groups):
+    writes = [
+        {"left": str(left), "right": str(right), "owners": own} for left, right, own in groups
+    ]
+    return {"keyspaces": keyspaces, "writes": writes}
+
+
+PLACEMENTS = [
+    placed(["a"], (-(2**63), 0, [1, 2]), (0, 50, [2, 3]), (50, -(2**63), [3, 1])),
+    placed(["b"], (-(2**63), 25, [4]), (25, -(2**63), [1])),
+]
+
+
+@pytest.mark.parametrize(
+    ("node", "keyspace", "nodes", "ranges"),
+    [
+        (2, None, (1, 2, 3, 4), [(-(2**63), 50)]),
+        (3, "a", (1, 2, 3, 4), [(0, -(2**63))]),
+        (4, None, (1, 2, 3, 4), [(-(2**63), 25)]),
+        (1, "b", (1, 2, 3), [(25, -(2**63))]),
+        (None, None, (1, 2, 3, 4), [(-(2**63), -(2**63))]),
+    ],
+)
+def test_a_repair_names_every_owner_of_the_ranges_that_it_covers(node, keyspace, nodes, ranges):
+    found = wanted(PLACEMENTS, node, keyspace)
+
+    assert found is not None
+    assert found.nodes == nodes
+    assert [(span.left, span.right) for span in found.ranges] == ranges
+    assert found.transformation["ranges"][0]["left"] == str(ranges[0][0])
+
+
+def test_there_is_nothing_to_repair_where_nothing_is_owned():
+    assert wanted(PLACEMENTS, 9, None) is None
+    assert wanted(PLACEMENTS, 4, "a") is None
+    assert wanted([], None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("closing", "reason", "outcome"),
+    [
+        ({"kind": "CloseSession", "session": 30}, "repair 30", "repaired"),
+        ({"kind": "CloseSession", "session": 30}, "too slow", "given up"),
+        ({"kind": "CloseSession", "session": 31}, "repair 31", None),
+        ({"kind": "ClearExtension", "name": "a"}, None, None),
+    ],
+)
+def test_only_the_driver_closes_a_repair_that_is_done(closing, reason, outcome):
+    assert outcome_of(closing, reason, 30) == outcome
 
 
 def waiting_to_be_retired(**values):
