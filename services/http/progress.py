@@ -43,9 +43,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     left_s: Seconds | None = None
 
 
-class Driven(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Driven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is being done about one sequence: `doing` is waiting, moving, committing, cleaning or
     stuck, `for_s` since when, `detail` why it does not go on, `level` of the barrier."""
 
@@ -60,9 +58,7 @@ class Driven(
     level: Level = Level.EACH_QUORUM
 
 
-class Served(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Served(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is being done under a session for cleanup or repair: `doing` is cleaning, repairing,
     waiting or stuck, `detail` why it does not go on, `nodes` those that keep it from that."""
 
@@ -74,9 +70,7 @@ class Served(
     nodes: Annotated[tuple[KnownNode, ...], Meta(max_length=NODES_MAX)] = ()
 
 
-class Progress(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that one driver does, whenever it changes and once a second."""
 
     driver: Label

@@ -81,12 +81,6 @@ def test_the_level_is_the_drivers_or_that_of_the_last_step_before():
     assert level_of(None, taken[:1]) is Level.EACH_QUORUM
 
 
-def test_a_cms_of_an_older_release_understands_a_driver_with_the_usual_level():
-    driven = Driven(sequence=Epoch(7), step="mid", doing="moving", for_s=2.0)
-
-    assert b"level" not in msgspec.json.encode(driven)
-
-
 def test_the_usual_rate_is_not_that_of_one_disturbed_movement():
     assert usual_rate([]) is None
     assert usual_rate([100.0, 1.0, 110.0]) == 100.0
