@@ -19,9 +19,13 @@ from store.segments import Group, footer_of, misfit
 
 
 class Unfit(msgspec.Struct, frozen=True):
-    """Why no rows of the table can be copied from a file."""
+    """Why no rows of the table can be copied from a file.
+
+    Another source may do instead, unless the file is fine and what is known here is old.
+    """
 
     reason: str
+    is_too_new: bool = False
 
 
 def looked_at(piece: Piece, table: Table) -> Piece | Unfit:
@@ -30,17 +34,17 @@ def looked_at(piece: Piece, table: Table) -> Piece | Unfit:
     try:
         info = filesystem.get_file_info(path)
         if info.type != fs.FileType.File:
-            return Unfit("is missing: put it back, or repair the node's ranges")
+            return Unfit("is missing: put it back, or replace the node")
         if info.size != piece.size_bytes:
             return Unfit(
                 f"has {info.size} bytes instead of {piece.size_bytes}: put it back, "
-                "or repair the node's ranges"
+                "or replace the node"
             )
         with filesystem.open_input_file(path) as source:
             parquet = pq.read_metadata(source)
             schema = parquet.schema.to_arrow_schema()
     except (OSError, pa.ArrowException) as error:
-        return Unfit(f"cannot be read ({error}): put it back, or repair the node's ranges")
+        return Unfit(f"cannot be read ({error}): put it back, or replace the node")
     reason = misfit(table, schema)
     if reason is not None:
         return Unfit(f"does not fit: {reason}")
@@ -71,7 +75,8 @@ def _unknown(table: Table, schema: pa.Schema) -> Unfit | None:
     new = sorted(set(schema.names) - known - set(SYSTEM.names))
     if not new:
         return None
-    return Unfit(f"has column {new[0]}, which is newer than what is known here: try again")
+    told = f"has column {new[0]}, which is newer than what is known here: try again"
+    return Unfit(told, is_too_new=True)
 
 
 def _is_bare(table: Table, schema: pa.Schema) -> bool:

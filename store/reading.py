@@ -128,7 +128,7 @@ class SegmentReader:
         if found != segment.sha256:
             raise SegmentChecksumError(
                 f"Segment {segment.path} of table {table.name} has another checksum than when it "
-                "was written: repair its ranges from the other owners."
+                "was written: put the file back, or replace the node."
             )
 
     def _load(self, table: Table, segment: Segment) -> Footer:
@@ -150,7 +150,7 @@ class SegmentReader:
         if found != segment.size_bytes:
             raise SegmentSizeError(
                 f"Segment {segment.path} of table {table.name} has {found} bytes instead of "
-                f"{segment.size_bytes}: repair its ranges from the other owners."
+                f"{segment.size_bytes}: put the file back, or replace the node."
             )
 
 
@@ -177,14 +177,14 @@ def _named(table: Table, segment: Segment) -> Iterator[None]:
             kind = SegmentChecksumError
         raise kind(
             f"Segment {segment.path} of table {table.name} cannot be read ({error}): "
-            "repair its ranges from the other owners."
+            "put the file back, or replace the node."
         ) from error
 
 
 def _missing(table: Table, segment: Segment) -> SegmentMissingError:
     return SegmentMissingError(
         f"Segment {segment.path} of table {table.name} is missing: "
-        "put the file back, or repair its ranges from the other owners."
+        "put the file back, or replace the node."
     )
 
 

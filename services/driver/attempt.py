@@ -104,7 +104,15 @@ class Attempt:
             return Flushed()
         self._meter.say("flushing")
         wanted = _of(gained, missing)
-        flushed = await flushed_sources(self._tools.nodes, self._sequence, wanted)
+
+        async def unfit(flushed: Flushed) -> dict[NodeId, str]:
+            found: dict[NodeId, str] = {}
+            for batch, copying in missing.items():
+                with told(batch):
+                    found |= await copying.unfit(flushed)
+            return found
+
+        flushed = await flushed_sources(self._tools.nodes, self._sequence, wanted, unfit)
         for batch, copying in missing.items():
             with told(batch):
                 await copying.expect(flushed)

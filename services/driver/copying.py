@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from metadata.directory import NodeId
 from metadata.schema import Column, Table
 from metadata.sessions import SessionId
 from movement import jobs, manifests, taking
@@ -63,8 +64,19 @@ class Copying:
         self._meter = meter
         self._looked_at: tuple[Reading, ...] | None = None
 
+    async def unfit(self, flushed: Flushed) -> dict[NodeId, str]:
+        """Look at the files that are to be read: which of these sources will not do, and why."""
+        self._looked_at = None
+        found = await asyncio.to_thread(
+            _looked_at, flushed.readings(self._batch), self._batch.table
+        )
+        if isinstance(found, dict):
+            return found
+        self._looked_at = found
+        return {}
+
     async def expect(self, flushed: Flushed) -> None:
-        """Look at the files that are to be read, and tell how much there is to move."""
+        """Tell how much there is to move."""
         readings = await self._checked(flushed)
         sources = flushed.sources(self._batch)
         copies = copies_of({span: [item.node for item in found] for span, found in sources.items()})
@@ -179,8 +191,10 @@ class Copying:
 
     async def _checked(self, flushed: Flushed) -> tuple[Reading, ...]:
         if self._looked_at is None:
-            readings = flushed.readings(self._batch)
-            self._looked_at = await asyncio.to_thread(_all_checked, readings, self._batch.table)
+            unfit = await self.unfit(flushed)
+            if unfit:
+                raise WorkError("; ".join(unfit.values()))
+        assert self._looked_at is not None
         return self._looked_at
 
     async def _import(self, manifest: Manifest) -> None:
@@ -239,18 +253,29 @@ class Copying:
                 self._meter.advance(self._place.name, COPY_SHARE * tasks.done / tasks.all)
 
 
-def _all_checked(readings: Iterable[Reading], table: Table) -> tuple[Reading, ...]:
-    return tuple(
-        Reading(reading.spans, tuple(_checked(piece, table) for piece in reading.pieces))
-        for reading in readings
-    )
+def _looked_at(
+    readings: Iterable[Reading], table: Table
+) -> tuple[Reading, ...] | dict[NodeId, str]:
+    """With what the footers tell, or what is wrong with a file of each node that has a bad one."""
+    faults: dict[NodeId, str] = {}
+    checked: list[Reading] = []
+    for reading in readings:
+        pieces: list[Piece] = []
+        for piece in reading.pieces:
+            found = looked_at(piece, table)
+            if isinstance(found, Piece):
+                pieces.append(found)
+            else:
+                faults[piece.node] = _fault(piece, found)
+        checked.append(Reading(reading.spans, tuple(pieces)))
+    return faults or tuple(checked)
 
 
-def _checked(piece: Piece, table: Table) -> Piece:
-    found = looked_at(piece, table)
-    if isinstance(found, Unfit):
-        raise WorkError(f"segment {piece.path} of node {piece.node} {found.reason}")
-    return found
+def _fault(piece: Piece, found: Unfit) -> str:
+    told = f"segment {piece.path} of node {piece.node} {found.reason}"
+    if found.is_too_new:
+        raise WorkError(told)
+    return told
 
 
 def _moved(files: Iterable[StagedPart], figures: Iterable[SliceFigures]) -> tuple[int, int]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import msgspec
+import structlog
 
 from metadata.directory import NodeId
 from metadata.epoch import Epoch
@@ -21,6 +22,8 @@ from movement.transfers import Gained, Lacking, Transfer, candidates, chosen
 from sequences.ports import WorkError
 from services.driver.data_nodes import DataNodes
 from services.http.data_messages import Flush, FlushAnswer, SegmentFile
+
+logger = structlog.get_logger()
 
 
 class Flushed(msgspec.Struct, frozen=True):
@@ -41,10 +44,14 @@ class Flushed(msgspec.Struct, frozen=True):
         return tuple(read_from(sources, self.pieces.get(batch.table.id, ())))
 
 
+Look = Callable[[Flushed], Awaitable[Mapping[NodeId, str]]]
+"""Which of the sources have files that cannot be read, and what is wrong with them."""
+
+
 async def flushed_sources(
-    nodes: DataNodes, sequence: Sequence, gained: Iterable[Gained]
+    nodes: DataNodes, sequence: Sequence, gained: Iterable[Gained], unfit: Look
 ) -> Flushed:
-    """Choose, flush, and choose again without those who failed, while there are enough."""
+    """Choose, flush, look, and choose again without those who failed, while there are enough."""
     listed = tuple(gained)
     start = sequence.epoch_of(Step.START)
     assert start is not None, sequence.id
@@ -60,7 +67,12 @@ async def flushed_sources(
         faults = {node: str(item) for node, item in answers.items() if isinstance(item, WorkError)}
         if not faults:
             found = {node: item for node, item in answers.items() if isinstance(item, FlushAnswer)}
-            return _flushed(transfers, found)
+            flushed = _flushed(transfers, found)
+            faults = dict(await unfit(flushed))
+            if not faults:
+                return flushed
+        for node, text in faults.items():
+            logger.warning("source_passed_over", node=node, error=text)
         failed |= faults
     raise AssertionError(failed)
 
