@@ -25,7 +25,7 @@ from ringlog.commands.nodes import nodes
 from ringlog.commands.owners import owners
 from ringlog.commands.plan import plan
 from ringlog.commands.repair import repair
-from ringlog.commands.rows import get, put
+from ringlog.commands.rows import delete, get, put
 from ringlog.commands.scale import scale
 from ringlog.commands.schema import schema
 from ringlog.commands.sequences import sequences
@@ -68,7 +68,7 @@ def command(
 for verb in (
     *(up, down, scale, cms, node, driver, status, nodes, commit, log, show),
     *(join, leave, move, replace, cancel, resume, sequences, repair),
-    *(put, get, owners, diff, shell, doctor, bench),
+    *(put, get, delete, owners, diff, shell, doctor, bench),
 ):
     app.command()(verb)
 for group in (plan, schema, snapshot, audit):

@@ -89,7 +89,8 @@ def diff(  # noqa: PLR0913 one parameter per option
         rows = [["added", row] for row in item.added]
         rows += [["removed", row] for row in item.removed]
         rows += [["changed", row] for row in item.changed]
-        say(f"\n{name}")
+        say()
+        say(name)
         print_table(("what", "item"), rows)
 
 
@@ -137,7 +138,8 @@ def owners(  # noqa: PLR0913 one parameter per option
 def _print_components(view: dict[str, Any]) -> None:
     for name, value in view.items():
         if isinstance(value, dict) and "epoch" in value:
-            say(f"\n== {name}")
+            say()
+            say(f"== {name}")
             print_view({key: item for key, item in value.items() if key != "epoch"})
         else:
             say(f"{name}: {short(value)}")

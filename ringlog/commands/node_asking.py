@@ -44,7 +44,7 @@ def asked(
             complaint = f"{member.label} takes no connection at {member.addresses[HTTP]}"
         except OSError as error:
             complaint = f"{member.label} broke off: {error}"
-            if body is not None:
+            if method != "GET":
                 raise NotReachedError(
                     f"It is not known whether the row was written: {complaint}. Write it again."
                 ) from None

@@ -1,4 +1,4 @@
-"""`ringlog put` and `ringlog get`: one row, through any node that is up."""
+"""`ringlog put`, `get` and `delete`: one row, through any node that is up."""
 
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ KeyArgument = Annotated[
 ConsistencyOption = Annotated[
     str, typer.Option("--consistency", "-c", help="one, quorum or all: how many must answer.")
 ]
+TimestampOption = Annotated[
+    int | None,
+    typer.Option(
+        "--timestamp",
+        min=0,
+        help="Microseconds since 1970; the newest write wins. Now by default.",
+        show_default=False,
+    ),
+]
 
 
 def put(  # noqa: PLR0913 one parameter per option
@@ -44,6 +53,7 @@ def put(  # noqa: PLR0913 one parameter per option
         typer.Argument(help="Columns: name=text, or name:=JSON.", show_default=False),
     ] = None,
     *,
+    timestamp: TimestampOption = None,
     consistency: ConsistencyOption = "quorum",
     state_dir: StateDirOption = None,
     url: UrlOption = None,
@@ -65,12 +75,46 @@ def put(  # noqa: PLR0913 one parameter per option
             path = key_path(found, key)
         except ValuesError as error:
             raise end(str(error), Exit.WRONG_USE) from None
+        body = {"columns": columns, "timestamp": timestamp}
         with undoubted("the row was written", "Write it again."):
-            answer = _asked(talk, "PUT", f"{path}?consistency={consistency}", {"columns": columns})
+            answer = _asked(talk, "PUT", f"{path}?consistency={consistency}", body)
     if as_json:
         print_json(answer)
     else:
         say(f"written at epoch {answer['epoch']}, timestamp {answer['timestamp']}")
+
+
+def delete(  # noqa: PLR0913 one parameter per option
+    table: TableArgument,
+    key: KeyArgument,
+    *,
+    timestamp: TimestampOption = None,
+    consistency: ConsistencyOption = "quorum",
+    state_dir: StateDirOption = None,
+    url: UrlOption = None,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a row, whether or not there is one.
+
+    Example: ringlog delete shop.orders 42
+    """
+    from ringlog.commands.asking import talking
+    from ringlog.commands.values import ValuesError, key_path, table_in
+
+    _check(consistency)
+    given = "" if timestamp is None else f"&timestamp={timestamp}"
+    with talking(state_dir, url, token) as talk:
+        try:
+            path = key_path(table_in(talk.get("/v1/metadata/schema"), table), key)
+        except ValuesError as error:
+            raise end(str(error), Exit.WRONG_USE) from None
+        with undoubted("the row was deleted", "Delete it again."):
+            answer = _asked(talk, "DELETE", f"{path}?consistency={consistency}{given}", None)
+    if as_json:
+        print_json(answer)
+    else:
+        say(f"deleted at epoch {answer['epoch']}, timestamp {answer['timestamp']}")
 
 
 def get(  # noqa: PLR0913 one parameter per option

@@ -137,6 +137,12 @@ def test_verbs_about_tables_and_snapshots(place):
     (session,) = asked(place, "sequences")["sessions"]
     assert (session["id"], session["purpose"]) == (repair["session"], "repair")
     asked(place, "commit", "CloseSession", f"session:={repair['session']}")
+    asked(place, "put", "shop.orders", "old", "n=1", "--timestamp", "1000")
+    assert asked(place, "get", "shop.orders", "old")["timestamp"] == 1000
+    asked(place, "delete", "shop.orders", "old", "--timestamp", "999")
+    asked(place, "get", "shop.orders", "old")
+    asked(place, "delete", "shop.orders", "old")
+    assert "no_row" in place.run("get", "shop.orders", "old", code=1).stderr
     asked(place, "snapshot take")
     asked(place, "snapshot")
 

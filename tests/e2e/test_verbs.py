@@ -219,6 +219,7 @@ def test_what_is_wrong_is_said_in_a_sentence_with_its_exit_code(quiet):
         (("sequences", "1"), 2, "No sequence 1"),
         (("put", "orders", "1"), 2, "write KEYSPACE.TABLE"),
         (("get", "a.b", "1"), 2, "There is no table a.b"),
+        (("delete", "a.b", "1"), 2, "There is no table a.b"),
         (("get", "a.b", "1", "-c", "some"), 2, "one, quorum, all"),
         (("owners", "a", "1"), 2, "There is no keyspace a"),
         (("diff", "0", "999"), 2, "There is no epoch 999"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
 from io import StringIO
 
 import pytest
@@ -12,7 +14,8 @@ from client.choosing import chosen
 from ringlog.commands.bars import Bars
 from ringlog.commands.choosing import TokensError, parsed
 from ringlog.commands.figures import count, duration, plural, size
-from ringlog.commands.naming import NamingError, roster
+from ringlog.commands.naming import Member, NamingError, roster
+from ringlog.commands.node_asking import NotReachedError, asked
 from ringlog.commands.planning import told
 from ringlog.commands.repairing import outcome_of, wanted
 from ringlog.commands.retiring import refusal, retirement
@@ -318,12 +321,16 @@ def test_a_plan_in_words():
     assert told(plan(transfers=[], locks=[]), NAMES)[:2] == ["moves no rows", "locks nothing"]
 
 
-VERBS = (
-    "join leave move replace cancel resume sequences put get owners diff schema snapshot plan bench"
-)
-IN_GROUPS = ["plan join", "plan leave", "plan move", "plan replace", "snapshot take"] + [
-    f"schema {verb}-{noun}" for verb in ("create", "drop") for noun in ("keyspace", "table")
-]
+VERBS = "join leave move replace cancel resume sequences put get delete owners diff schema bench"
+IN_GROUPS = [
+    "snapshot",
+    "plan",
+    "plan join",
+    "plan leave",
+    "plan move",
+    "plan replace",
+    "snapshot take",
+] + [f"schema {verb}-{noun}" for verb in ("create", "drop") for noun in ("keyspace", "table")]
 
 
 @pytest.mark.parametrize("verb", [*VERBS.split(), *IN_GROUPS])
@@ -424,3 +431,23 @@ def test_a_sequence_is_retired_by_the_evidence_of_those_that_live():
 )
 def test_only_nodes_that_died_are_left_out_and_only_at_the_end(values, dead, said):
     assert said in str(refusal(waiting_to_be_retired(**values), NAMES, dead))
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_write_that_broke_off_is_sent_to_no_other_node(method):
+    """The first may have done it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        member = Member(
+            id=1, host_id="", addresses={"http": address}, datacenter="", rack="", state="joined"
+        )
+
+        def break_off():
+            server.accept()[0].close()
+
+        breaking = threading.Thread(target=break_off)
+        breaking.start()
+
+        with pytest.raises(NotReachedError, match="not known whether"):
+            asked([member, member], method, "/x", None, token=None)
+        breaking.join()
