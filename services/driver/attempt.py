@@ -90,7 +90,10 @@ class Attempt:
             # What was imported is what the target has; it takes no other files under this name.
             if await copying.is_imported(manifest):
                 if not suits:
-                    raise WorkError(f"node {batch.target} has imported rows of other sources")
+                    raise WorkError(
+                        f"node {batch.target} has imported rows of sources that do not suffice: "
+                        "cancel the sequence and begin anew"
+                    )
             elif not suits or not await copying.is_whole(manifest):
                 await copying.withdraw()
                 return None

@@ -62,6 +62,7 @@ class Town:
         self.place = place
         self.client = client
         self.random = random.Random(SEED)
+        self.left = set()
 
     async def commit(self, transformation):
         outcome = await self.client.commit(transformation)
@@ -70,6 +71,9 @@ class Town:
 
     async def directory(self):
         return (await self.client.component("directory"))["nodes"]
+
+    async def joined(self):
+        return {node["id"] for node in await self.directory() if node["state"] == "joined"}
 
     async def sequences(self):
         return (await self.client.component("sequences"))["sequences"]
@@ -91,7 +95,14 @@ class Town:
         return next((n["id"] for n in nodes if n["addresses"].get("http") == address), None)
 
     def urls(self):
-        return [item["url"] for item in self.place.listed() if item["role"] == "node"]
+        """Of the nodes that serve rows; one that has left runs on and sends people away."""
+        found = [item["url"] for item in self.place.listed() if item["role"] == "node"]
+        return [url for url in found if url not in self.left]
+
+    async def url_of(self, number):
+        node = next(item for item in await self.directory() if item["id"] == number)
+        address = node["addresses"]["http"]
+        return next(url for url in self.urls() if url.endswith(address))
 
     @contextlib.contextmanager
     def paused(self, name):
@@ -135,8 +146,7 @@ async def test_a_node_joins(town):
     async with traffic(town):
         await town.scale(5)
 
-    joined = [node for node in await town.directory() if node["state"] == "joined"]
-    assert len(joined) == 5
+    assert len(await town.joined()) == 5
 
 
 async def test_a_node_moves(town):
@@ -188,6 +198,17 @@ async def test_a_join_is_cancelled_while_it_runs(town):
         await town.over(outcome.result.sequence)
 
 
+async def test_a_node_that_is_up_leaves(town):
+    """It is asked for rows to its end; what it had comes from itself."""
+    url, before = await town.url_of(4), await town.joined()
+    async with traffic(town):
+        outcome = await town.commit(PrepareLeave(node=NodeId(4)))
+        await town.over(outcome.result.sequence)
+        town.left.add(url)
+
+    assert await town.joined() == before - {4}
+
+
 async def test_a_node_that_does_not_answer_is_removed(town):
     """A leave whose node is declared dead: what it had comes from the others."""
     node = next(item for item in await town.directory() if item["id"] == 5)
@@ -195,6 +216,7 @@ async def test_a_node_that_does_not_answer_is_removed(town):
         item for item in town.place.listed() if item["url"].endswith(node["addresses"]["http"])
     )
     others = [url for url in town.urls() if url != process["url"]]
+    before = await town.joined()
     os.kill(process["pid"], signal.SIGSTOP)
     try:
         async with traffic(town, lambda: others):
@@ -203,7 +225,7 @@ async def test_a_node_that_does_not_answer_is_removed(town):
     finally:
         os.kill(process["pid"], signal.SIGCONT)
 
-    assert [node["state"] for node in await town.directory()].count("joined") == 4
+    assert await town.joined() == before - {5}
 
 
 @contextlib.asynccontextmanager
