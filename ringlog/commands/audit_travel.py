@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ringlog.commands.audit_source import ArchiveOption, epoch_or_tip, history
+from ringlog.commands.changed import changed_line
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.options import (
     EpochOption,
@@ -79,18 +80,16 @@ def diff(  # noqa: PLR0913 one parameter per option
 
     with history(archive, state_dir, url, token) as found, spinning("comparing"):
         components = compared(found, Epoch(start), Epoch(to))
+    plain = {name: msgspec.to_builtins(item) for name, item in components.items()}
     if as_json:
-        plain = {name: msgspec.to_builtins(item) for name, item in components.items()}
         print_json({"from": start, "to": to, "components": plain})
         return
-    if not components:
+    if not plain:
         say(f"Nothing differs between epochs {start} and {to}.")
-    for name, item in components.items():
-        rows = [["added", row] for row in item.added]
-        rows += [["removed", row] for row in item.removed]
-        rows += [["changed", row] for row in item.changed]
+    for name, item in plain.items():
         say()
         say(name)
+        rows = [[how, changed_line(row)] for how, listed in item.items() for row in listed]
         print_table(("what", "item"), rows)
 
 
