@@ -68,26 +68,33 @@ def ignore_published(_epoch: Epoch) -> None:
     """For those who need not know."""
 
 
+def ignore_back() -> None:
+    """For those who need not know."""
+
+
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """Who is told what.
 
     `on_published`: everything up to this epoch is published; it may come again for the same one.
-    `on_delayed`: something is away.
+    `on_delayed`: something is away. `on_back`: after that, it goes on.
     """
 
     on_published: Callable[[Epoch], None] = ignore_published
     on_delayed: Callable[[Delay], None] = ignore_delay
+    on_back: Callable[[], None] = ignore_back
 
 
 NO_HOOKS = Hooks()
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a relay is. `tip` is the newest epoch it knows of; `failures` are those in a row."""
+    """Where a relay is. `tip` is the newest epoch it knows of; `failures` are those in a row,
+    `failures_total` all since it runs."""
 
     position: Epoch
     tip: Epoch
     failures: int
+    failures_total: int
     entries_published: int
 
     @property
@@ -103,6 +110,7 @@ class Progress:
         self._tip = EMPTY
         self._heard_of = BEYOND_ALL
         self._failures = 0
+        self._failures_total = 0
         self._entries_published = 0
 
     @property
@@ -120,6 +128,7 @@ class Progress:
             position=self._position,
             tip=max(self._tip, self._position),
             failures=self._failures,
+            failures_total=self._failures_total,
             entries_published=self._entries_published,
         )
 
@@ -142,11 +151,16 @@ class Progress:
         """So many more, and `position` is stored."""
         self.moved(position)
         self._entries_published += entries
-        self._failures = 0
+
+    def went_well(self) -> bool:
+        """Whether that is news."""
+        is_news, self._failures = self._failures > 0, 0
+        return is_news
 
     def failed(self) -> int:
         """How often in a row by now; what was under way has to be looked for again."""
         self._failures += 1
+        self._failures_total += 1
         self._heard_of = BEYOND_ALL
         return self._failures
 
@@ -195,6 +209,8 @@ class Relay:
         while is_woken:
             self._woken.clear()
             await self._catch_up()
+            # Also where there was nothing to publish: the store answered.
+            self._goes_well()
             is_woken = await self._is_woken()
         self._progress.heard(BEYOND_ALL)
 
@@ -216,6 +232,11 @@ class Relay:
         await self._publisher.publish(page)
         self._hooks.on_published(last)
         self._progress.published(len(page), await self._positions.advance(last))
+        self._goes_well()
+
+    def _goes_well(self) -> None:
+        if self._progress.went_well():
+            self._hooks.on_back()
 
     async def _is_woken(self) -> bool:
         try:

@@ -17,7 +17,7 @@ from log.messages import Message
 from log.reorder import DEFAULT_ROOM, ReorderBuffer, Room
 from log.replay import Applied, ReplayError, apply
 from metadata.cluster import ClusterId
-from metadata.epoch import Epoch
+from metadata.epoch import Epoch, following
 
 DIGITS_MAX = 16
 
@@ -37,6 +37,18 @@ class Fault(StrEnum):
     FROM_THE_FUTURE = "from_the_future"
     NOT_APPLICABLE = "not_applicable"
     LYING_PEER = "lying_peer"
+
+
+class Source(StrEnum):
+    FAN_OUT = "fan_out"
+    PEER = "peer"
+
+
+class Disbelieved(msgspec.Struct, frozen=True):
+    """Who brought something that was not true, and for which epoch where it said so."""
+
+    source: Source
+    epoch: Epoch | None
 
 
 class FannedOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +102,7 @@ class Follower:
         self.applied = applied
         self._apply_to = apply
         self.faults: Counter[Fault] = Counter()
+        self.disbelieved: dict[Fault, Disbelieved] = {}
         self._cluster = cluster
         self._buffer: ReorderBuffer[FannedOut] = ReorderBuffer(applied.metadata.epoch, room)
 
@@ -114,11 +127,11 @@ class Follower:
         try:
             heading = peek(arrival.payload)
         except DecodeError:
-            return self._count(Fault.UNREADABLE)
+            return self._count(Fault.UNREADABLE, arrival.epoch)
         if heading.cluster != self._cluster:
-            return self._count(Fault.WRONG_CLUSTER)
+            return self._count(Fault.WRONG_CLUSTER, arrival.epoch)
         if heading.epoch != arrival.epoch:
-            return self._count(Fault.WRONG_EPOCH)
+            return self._count(Fault.WRONG_EPOCH, arrival.epoch)
         self._buffer.push(arrival)
         return None
 
@@ -163,13 +176,13 @@ class Follower:
             try:
                 steps.append(self._apply(sealed))
             except ReplayError:
-                self._count(Fault.LYING_PEER)
+                self._count(Fault.LYING_PEER, sealed.epoch, Source.PEER)
                 break
         return steps
 
     def refuse_peer(self) -> None:
         """What another node answered was not even entries."""
-        self._count(Fault.LYING_PEER)
+        self._count(Fault.LYING_PEER, source=Source.PEER)
 
     def refuse_fan_out(self) -> None:
         """What fan-out brought could not even be cut into messages."""
@@ -183,9 +196,10 @@ class Follower:
 
     def settle(self, tip: Epoch) -> None:
         """The log ends here: whatever claimed to come after it was not true."""
+        newest = self.heard_of
         beyond = self._buffer.settle(tip)
         if beyond:
-            self.faults[Fault.FROM_THE_FUTURE] += beyond
+            self._count(Fault.FROM_THE_FUTURE, newest, times=beyond)
 
     def _apply(self, sealed: SealedEntry) -> Step:
         self.applied = self._own(self._apply_to(sealed, self.applied))
@@ -203,8 +217,15 @@ class Follower:
 
     def _refuse(self, fault: Fault) -> None:
         self._buffer.refuse()
-        self._count(fault)
+        self._count(fault, following(self.applied.metadata.epoch))
 
-    def _count(self, fault: Fault) -> Fault:
-        self.faults[fault] += 1
+    def _count(
+        self,
+        fault: Fault,
+        epoch: Epoch | None = None,
+        source: Source = Source.FAN_OUT,
+        times: int = 1,
+    ) -> Fault:
+        self.faults[fault] += times
+        self.disbelieved[fault] = Disbelieved(source, epoch)
         return fault

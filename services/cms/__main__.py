@@ -93,6 +93,8 @@ async def run(settings: CmsSettings) -> None:
             )
         )
         relay = await stack.enter_async_context(relayed(settings, sessions, engine))
+        if relay is not None:
+            metrics.watch(relay)
         await make_room(sessions, engine.applied.metadata.epoch)
         room = keep_room(sessions, lambda: engine.applied.metadata.epoch)
         await stack.enter_async_context(busy((room,)))

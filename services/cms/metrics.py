@@ -14,6 +14,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.metrics_core import Metric
 
+from log.fanout import Figures, Relay
 from services.cms.reports.bodies import NodeView
 from services.cms.reports.liveness import Liveness
 from services.cms.reports.propagation import Stage
@@ -45,6 +46,15 @@ class Metrics:
         self.batches = Histogram(BATCH_BOUNDS)
         self.http = HttpCounts()
         self.rejections: Counter[str] = Counter()
+        self._relays: list[Relay] = []
+
+    def watch(self, relay: Relay) -> None:
+        """From now on its figures are told, too."""
+        self._relays.append(relay)
+
+    @property
+    def fan_outs(self) -> list[Figures]:
+        return [relay.figures for relay in self._relays]
 
     def observe_batch(self, entries: int) -> None:
         """A batch was appended."""
@@ -71,6 +81,8 @@ class _Collected:
         yield from self._counters()
         yield from self._levels()
         yield from self._nodes()
+        for figures in self._metrics.fan_outs:
+            yield from _fan_out(figures)
 
     def _commits(self) -> Metric:
         family = HistogramMetricFamily(
@@ -129,3 +141,14 @@ class _Collected:
         ):
             if value is not None:
                 yield GaugeMetricFamily(f"ringlog_{name}", text, value=value)
+
+
+def _fan_out(figures: Figures) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "ringlog_fanout_lag_epochs", "Epochs that are not published yet.", value=figures.lag
+    )
+    yield CounterMetricFamily(
+        "ringlog_fanout_failures",
+        "Times that the broker or the log was away from the relay.",
+        value=figures.failures_total,
+    )

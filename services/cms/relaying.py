@@ -83,7 +83,7 @@ async def relay_to(
 ) -> AsyncIterator[Relay]:
     """A relay to run; its connections end with the block."""
     publisher = KafkaPublisher(bootstrap, topic=topic, on_skipped=_skipped)
-    hooks = Hooks(on_published=on_published, on_delayed=_delayed)
+    hooks = Hooks(on_published=on_published, on_delayed=_delayed, on_back=_back)
     outbox = WhileSequencing(PostgresLog(sessions), recent_after, is_sequencing)
     try:
         yield Relay(outbox, publisher, PostgresPositions(sessions, topic), hooks)
@@ -94,6 +94,10 @@ async def relay_to(
 def _delayed(delay: Delay) -> None:
     if delay.failures == 1:
         logger.warning("fanout_delayed", error=repr(delay.error))
+
+
+def _back() -> None:
+    logger.info("fanout_back")
 
 
 def _skipped(epoch: Epoch, size_bytes: int) -> None:

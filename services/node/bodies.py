@@ -38,7 +38,10 @@ class Watermark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """`status` is ok, stopping, or a state in which the node serves nothing; `detail` says why."""
+    """`status` is ok, stopping, or a state in which the node serves nothing; `detail` says why.
+
+    `lag` is by what a CMS said `silence_s` ago.
+    """
 
     status: str
     name: str
@@ -47,4 +50,5 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str | None
     state: str
     lag: int
+    silence_s: float
     detail: str

@@ -35,6 +35,7 @@ class NodeEngine:
         self.was_set_back: bool | None = None
         self.tip_heard_of = self.restored_at
         self.following = following
+        self._heard_s = following.clock()
         self.gate = Gate(lambda: self.applied.metadata.epoch)
         self._published = published
         self._journal = journal
@@ -48,6 +49,11 @@ class NodeEngine:
         """How many epochs the log is ahead, by what was last heard of it."""
         return max(self.tip_heard_of - self.applied.metadata.epoch, 0)
 
+    @property
+    def silence_s(self) -> float:
+        """For how long nobody has said how far the log is, and `lag` with it is what it was."""
+        return self.following.clock() - self._heard_s
+
     def heard_from_cms(self, told: ReportAnswer) -> None:
         """How far the log is and, the first time, how far this node said it was in an earlier life.
 
@@ -55,6 +61,7 @@ class NodeEngine:
         of the log catches up, but rows that it had acknowledged may be gone.
         """
         self.tip_heard_of = told.tip
+        self._heard_s = self.following.clock()
         if self.was_set_back is not None:
             return
         self.was_set_back = told.reported is not None and told.reported > self.restored_at

@@ -69,6 +69,11 @@ class _Collected:
         for name, text, value in (
             ("watermark_epoch", "The highest epoch applied.", engine.applied.metadata.epoch),
             ("lag_epochs", "Epochs that the log is ahead.", engine.lag),
+            (
+                "log_silence_seconds",
+                "Time since a CMS last said how far the log is.",
+                engine.silence_s,
+            ),
             ("followers", "Requests that wait for entries.", self._followers),
             (
                 "damaged_segments",

@@ -140,5 +140,6 @@ def _health(api: Api) -> NodeHealth:
         cluster=found.cluster.id or None,
         state=standing.state.value,
         lag=engine.lag,
+        silence_s=round(engine.silence_s, 3),
         detail=standing.detail,
     )

@@ -10,7 +10,7 @@ import structlog
 from client.following import Following
 from client.standing import Standing
 from log.backoff import Delay
-from log.follower import Fault
+from log.follower import Fault, Follower
 from log.kafka_consumer import Hooks, consume
 from log.listeners import Change, Listener
 from log.messages import TOPIC
@@ -66,8 +66,9 @@ def cms_urls(metadata: ClusterMetadata) -> list[str]:
 class NodeNotices:
     """One line in the log for each turn that the following takes."""
 
-    def __init__(self, metrics: NodeMetrics) -> None:
+    def __init__(self, metrics: NodeMetrics, follower: Follower) -> None:
         self._metrics = metrics
+        self._follower = follower
 
     def stands(self, standing: Standing) -> None:
         level = logger.info if standing.is_trusted else logger.error
@@ -78,7 +79,9 @@ class NodeNotices:
         logger.info("jumped", epoch=to, before=before)
 
     def disbelieved(self, fault: Fault) -> None:
-        logger.warning("disbelieved", fault=fault.value)
+        last = self._follower.disbelieved[fault]
+        known = {} if last.epoch is None else {"epoch": last.epoch}
+        logger.warning("disbelieved", fault=fault.value, source=last.source.value, **known)
 
     def listener_failed(self, listener: Listener, error: Exception) -> None:
         self._metrics.listener_failures += 1

@@ -116,14 +116,15 @@ async def _assembled(
         check_own(identity, cluster=applied.metadata.cluster.id, name=settings.name)
     store = planes.store_in(database, settings.state_dir)
     metrics, marks = NodeMetrics(lambda: store.damaged), Marks()
-    notices = NodeNotices(metrics)
+    follower = Follower(applied, cluster=identity.cluster)
+    notices = NodeNotices(metrics, follower)
     listeners = Listeners(notices.listener_failed)
     published = Published(applied)
     keeping = CleanJournal(journal, store, identity.host_id, lambda: published.applied)
     clock = asyncio.get_running_loop().time
     peers = Peers(links.peers, lambda: neighbours(published.applied.metadata, engine.node), clock)
     following = Following(
-        Follower(applied, cluster=identity.cluster),
+        follower,
         Roads(
             CmsLog(links.log),
             peers,

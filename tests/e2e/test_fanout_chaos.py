@@ -231,9 +231,19 @@ async def test_under_a_lying_fan_out_every_node_ends_with_the_log(seed):
             await _survives_damage(subject, nodes[0], nodes)
             mangling.cancel()
         judge(nodes)
+        await _tells_of_fan_out(subject)
         await _goes_on(subject, nodes)
 
     assert mangler.counts["sent"] > 0
+
+
+async def _tells_of_fan_out(subject):
+    async with aiohttp.ClientSession() as session:
+        for cms in subject.members:
+            async with session.get(f"{cms.url}/metrics") as response:
+                text = await response.text()
+            assert "ringlog_fanout_lag_epochs " in text
+            assert "ringlog_fanout_failures_total " in text
 
 
 async def _meet_all(subject, nodes, mangler):

@@ -242,13 +242,12 @@ async def test_a_broker_that_is_killed_delays_and_loses_nothing(
     # Several, because what a broker's end leaves of a consumer depends on the moment.
     heard: list[list[Message]] = [[] for _ in range(6)]
     delays: list[list[Delay]] = [[] for _ in heard]
+    backs: list[int] = []
     async with running(tmp_path) as broker, publishing(broker.bootstrap, topic=topic) as publisher:
         await publisher.publish(HISTORY[:1])
         relay = Relay(log, publisher, positions, limits=QUICK)
         listening = [
-            consume(
-                broker.bootstrap, each.append, topic=topic, hooks=Hearing(on_delayed=late.append)
-            )
+            consume(broker.bootstrap, each.append, topic=topic, hooks=hearing(late, backs))
             for each, late in zip(heard, delays, strict=True)
         ]
         async with doing(relay.run(), listen(database, relay.wake), *listening):
@@ -263,9 +262,14 @@ async def test_a_broker_that_is_killed_delays_and_loses_nothing(
             await until(lambda: all(ALL[-1] in epochs_of(each) for each in heard), timeout_s=60)
             await stands_at(positions, ALL[-1])
 
+        assert len(backs) >= len(heard), "each is told that the broker is back"
         for each in heard:
             assert list(dict.fromkeys(epochs_of(each))) == ALL
         assert list(dict.fromkeys(await epochs_in(broker.bootstrap, topic))) == ALL
+
+
+def hearing(delays, backs):
+    return Hearing(on_delayed=delays.append, on_back=lambda: backs.append(len(delays)))
 
 
 async def until_heard(heard, send):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 from contextlib import suppress
 from itertools import pairwise
@@ -20,7 +21,7 @@ from log.chain import seal
 from log.containers import MEDIA_TYPE, container
 from log.replay import Applied
 from metadata.epoch import Epoch
-from services.http.reports import REPORTS_PATH
+from services.http.reports import REPORT_EVERY_S, REPORTS_PATH
 from services.local.waiting import until
 from tests.fixtures.postgres import _address, _made_database
 from tests.integration.nodes import (
@@ -399,6 +400,23 @@ async def test_who_is_ahead_of_a_node_waits_for_it(home):
                 if line.startswith("ringlog_requests_total") and 'path="/v1/log"' in line
             ]
             assert sum(asked) <= 5
+
+
+async def test_how_old_the_lag_is_is_told(home):
+    """It stays what it was while no CMS answers; for how long is what grows."""
+    long_s = 2 * REPORT_EVERY_S
+    async with node(home.settings("node-1")) as subject:
+        await known(subject)
+        await until(lambda: subject.engine.was_set_back is not None, timeout_s=TIMEOUT_S)
+        await home.close_cms()
+        await until(lambda: subject.engine.silence_s > long_s, timeout_s=TIMEOUT_S)
+        health = (await get(f"{subject.url}/healthz"))[1]
+        text = (await get(f"{subject.url}/metrics"))[1].decode()
+        (silence,) = re.findall(r"^ringlog_log_silence_seconds (.+)$", text, re.MULTILINE)
+        await home.open_cms()
+        await until(lambda: subject.engine.silence_s < long_s, timeout_s=TIMEOUT_S)
+
+    assert float(silence) >= health["silence_s"] > long_s
 
 
 async def test_a_watermark_is_waited_for(home):

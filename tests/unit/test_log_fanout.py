@@ -91,16 +91,37 @@ async def test_begins_behind_the_position_that_is_stored():
 async def test_what_was_not_acknowledged_is_published_again():
     topic = Topic(failures=2)
     delays: list[Delay] = []
-    relay = Relay(
-        await filled(3), topic, topic, hooks=Hooks(on_delayed=delays.append), limits=QUICK
-    )
+    backs: list[int] = []
+    hooks = Hooks(on_delayed=delays.append, on_back=lambda: backs.append(len(delays)))
+    relay = Relay(await filled(3), topic, topic, hooks=hooks, limits=QUICK)
 
     async with running(relay):
         await reached(topic, 3)
+        await until(lambda: bool(backs), timeout_s=5)
 
     assert topic.epochs == [1, 2, 3] * 3
     assert [delay.failures for delay in delays] == [1, 2]
-    assert relay.figures.failures == 0
+    assert backs == [2], "said once, when all is over"
+    assert (relay.figures.failures, relay.figures.failures_total) == (0, 2)
+
+
+async def test_a_store_that_is_back_is_noticed_also_where_nothing_is_due():
+    class Away(Topic):
+        asked = 0
+
+        async def read(self):
+            self.asked += 1
+            if self.asked == 1:
+                raise StoreUnavailableError("away")
+            return await super().read()
+
+    topic = Away()
+    backs: list[int] = []
+    hooks = Hooks(on_back=lambda: backs.append(topic.asked))
+    async with running(Relay(MemoryLog(), topic, topic, hooks=hooks, limits=QUICK)):
+        await until(lambda: bool(backs), timeout_s=5)
+
+    assert backs == [2]
 
 
 async def test_a_store_that_is_away_is_asked_again():
@@ -244,7 +265,10 @@ def test_after_a_failure_it_looks_again():
     assert progress.failed() == 2
     assert progress.is_behind
     progress.published(1, Epoch(1))
+    assert progress.went_well()
+    assert not progress.went_well(), "that is no news any more"
     assert progress.failed() == 1
+    assert progress.figures.failures_total == 3
 
 
 def test_pauses_double_up_to_a_cap_and_are_spread():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from encoding.entries import encode_entry
 from log.chain import NO_HASH, link, seal
-from log.follower import Fault, Follower
+from log.follower import Disbelieved, Fault, Follower, Source
 from log.messages import Message, message_of
 from log.reorder import Room
 from log.replay import NOTHING_APPLIED, ReplayError, replayed
@@ -208,3 +208,25 @@ def test_followers_that_share_the_replay_believe_no_more_than_others():
     assert second.applied == VERSIONS[2]
     second.take(ENTRIES[3:])
     assert first.applied == second.applied == HISTORY.applied
+
+
+def test_what_was_not_believed_is_named_where_it_said_so():
+    follower = follower_at(2)
+    stranger = msgspec.structs.replace(ENTRIES[4].entry, cluster=ClusterId("another"))
+    heard(
+        follower,
+        Message(None, None, ()),
+        fanned_out(ENTRIES[2], hash=NO_HASH),
+        fanned_out(ENTRIES[4], payload=encode_entry(stranger)),
+    )
+    follower.hear_of(Epoch(9))
+    follower.settle(Epoch(2))
+    follower.take_from_peer([ENTRIES[5]])
+
+    assert follower.disbelieved == {
+        Fault.UNREADABLE: Disbelieved(Source.FAN_OUT, None),
+        Fault.WRONG_HASH: Disbelieved(Source.FAN_OUT, Epoch(3)),
+        Fault.WRONG_CLUSTER: Disbelieved(Source.FAN_OUT, Epoch(5)),
+        Fault.FROM_THE_FUTURE: Disbelieved(Source.FAN_OUT, Epoch(9)),
+        Fault.LYING_PEER: Disbelieved(Source.PEER, Epoch(6)),
+    }

@@ -1,0 +1,45 @@
+"""What a CMS tells of its relay to Kafka."""
+
+from log.fanout import Relay
+from log.memory import MemoryLog
+from metadata.epoch import Epoch
+from services.cms.metrics import Gauges, Metrics
+
+GAUGES = Gauges(
+    tip=1,
+    queue_depth=0,
+    followers=0,
+    is_sequencing=True,
+    divergences=0,
+    propagation={},
+    nodes=(),
+)
+
+
+class Topic:
+    """Takes everything and remembers nothing."""
+
+    async def publish(self, entries):
+        del entries
+
+    async def read(self):
+        return Epoch(0)
+
+    async def advance(self, epoch):
+        return epoch
+
+
+async def test_how_far_the_topic_is_behind_is_told():
+    metrics = Metrics()
+    relay = Relay(MemoryLog(), Topic(), Topic())
+    metrics.watch(relay)
+    relay.wake(Epoch(7))
+
+    text = metrics.text(GAUGES).decode()
+
+    assert "ringlog_fanout_lag_epochs 7.0" in text
+    assert "ringlog_fanout_failures_total 0.0" in text
+
+
+def test_without_a_relay_nothing_is_said_of_one():
+    assert b"fanout" not in Metrics().text(GAUGES)
