@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaProducer
 
 from log.entry import SealedEntry
 from log.fanout import PublisherAwayError
+from log.kafka_access import OPEN, Access
 from log.kafka_topic import (
     AWAY,
     REQUEST_TIMEOUT_S,
@@ -39,9 +40,15 @@ class KafkaPublisher:
     """
 
     def __init__(
-        self, bootstrap: str, *, topic: str = TOPIC, on_skipped: Skip = ignore_skipped
+        self,
+        bootstrap: str,
+        *,
+        topic: str = TOPIC,
+        on_skipped: Skip = ignore_skipped,
+        access: Access = OPEN,
     ) -> None:
         self._bootstrap = bootstrap
+        self._access = access
         self._topic = topic
         self._on_skipped = on_skipped
         self._producer: AIOKafkaProducer | None = None
@@ -67,7 +74,7 @@ class KafkaPublisher:
     async def _connected(self) -> AIOKafkaProducer:
         if self._producer is None:
             quieten()
-            self._payload_bytes_max = await ensured(self._bootstrap, self._topic)
+            self._payload_bytes_max = await ensured(self._bootstrap, self._topic, self._access)
             self._producer = AIOKafkaProducer(
                 bootstrap_servers=self._bootstrap,
                 enable_idempotence=True,
@@ -75,6 +82,7 @@ class KafkaPublisher:
                 max_batch_size=min(BATCH_BYTES_MAX, self._payload_bytes_max),
                 max_request_size=MESSAGE_BYTES_MAX,
                 request_timeout_ms=milliseconds(REQUEST_TIMEOUT_S),
+                **self._access.options(),
             )
             await self._producer.start()
         return self._producer

@@ -19,6 +19,7 @@ from aiokafka.errors import (
 )
 
 from log.backoff import Backoff, Delay, ignore_delay
+from log.kafka_access import OPEN, Access, Brokers
 from log.kafka_topic import AWAY, REQUEST_TIMEOUT_S, closed, milliseconds, quieten
 from log.messages import PARTITION, TOPIC, Message, Receive
 
@@ -72,6 +73,7 @@ async def consume(
     topic: str = TOPIC,
     hooks: Hooks = NO_HOOKS,
     backoff: Backoff = PATIENT,
+    access: Access = OPEN,
 ) -> NoReturn:
     """Call `receive` with each message, from the end of the topic on, until cancelled.
 
@@ -79,7 +81,7 @@ async def consume(
     reading goes on where it was. Behind what cannot be read it goes on at the end of the topic.
     """
     quieten()
-    listening = _Listening(bootstrap, topic, receive, hooks.on_back)
+    listening = _Listening(Brokers(bootstrap, access), topic, receive, hooks.on_back)
     while True:
         try:
             await listening.listen()
@@ -102,9 +104,9 @@ class _Listening:
     """Where a consumer is, over all its connections."""
 
     def __init__(
-        self, bootstrap: str, topic: str, receive: Receive, on_back: Callable[[], None]
+        self, brokers: Brokers, topic: str, receive: Receive, on_back: Callable[[], None]
     ) -> None:
-        self._bootstrap = bootstrap
+        self._brokers = brokers
         self._place = TopicPartition(topic, PARTITION)
         self._receive = receive
         self._on_back = on_back
@@ -114,7 +116,7 @@ class _Listening:
         self._skips = 0
 
     async def listen(self) -> NoReturn:
-        async with _consumer(self._bootstrap) as consumer:
+        async with _consumer(self._brokers) as consumer:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 await self._begin(consumer)
             loop = asyncio.get_running_loop()
@@ -173,9 +175,9 @@ class _Listening:
 
 
 @contextlib.asynccontextmanager
-async def _consumer(bootstrap: str) -> AsyncIterator[AIOKafkaConsumer]:
+async def _consumer(brokers: Brokers) -> AsyncIterator[AIOKafkaConsumer]:
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap,
+        bootstrap_servers=brokers.bootstrap,
         group_id=None,
         enable_auto_commit=False,
         # Where the topic was made anew, or has forgotten where we were.
@@ -184,6 +186,7 @@ async def _consumer(bootstrap: str) -> AsyncIterator[AIOKafkaConsumer]:
         fetch_max_bytes=FETCH_BYTES_MAX,
         max_partition_fetch_bytes=FETCH_BYTES_MAX,
         request_timeout_ms=milliseconds(REQUEST_TIMEOUT_S),
+        **brokers.access.options(),
     )
     try:
         await consumer.start()

@@ -11,6 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError, for_code
 
+from log.kafka_access import OPEN, Access
 from log.messages import MESSAGE_BYTES_MAX, OVERHEAD_BYTES_MAX
 
 REQUEST_TIMEOUT_S = 5.0
@@ -24,10 +25,12 @@ SEGMENT_BYTES = 64 * 1024 * 1024
 AWAY = (KafkaError, OSError, TimeoutError)
 
 
-async def ensured(bootstrap: str, topic: str) -> int:
+async def ensured(bootstrap: str, topic: str, access: Access = OPEN) -> int:
     """Make the topic if there is none; the bytes of the largest payload that it takes."""
     admin = AIOKafkaAdminClient(
-        bootstrap_servers=bootstrap, request_timeout_ms=milliseconds(REQUEST_TIMEOUT_S)
+        bootstrap_servers=bootstrap,
+        request_timeout_ms=milliseconds(REQUEST_TIMEOUT_S),
+        **access.options(),
     )
     try:
         await admin.start()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from log.kafka_access import OPEN, Access, Login, Mechanism, Security
 from log.postgres_room import PARTITION_EPOCHS_MAX, PARTITION_EPOCHS_MIN
 from metadata.barriers import Level
 
 PREFIX = "RINGLOG_"
 PORT_MAX = 65535
+S = TypeVar("S", bound=StrEnum)
 _DIGITS_MAX = 6
 
 
@@ -47,6 +51,7 @@ class CmsSettings(msgspec.Struct, frozen=True, kw_only=True):
     own_listen: Listen
     advertised: str | None = None
     kafka: str | None = None
+    kafka_access: Access = OPEN
     topic: str | None = None
     tokens_file: Path | None = None
     tls_certificate: str | None = None
@@ -89,6 +94,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     datacenter: str
     rack: str
     kafka: str | None = None
+    kafka_access: Access = OPEN
     topic: str | None = None
     dsn: str | None = None
     tokens_file: Path | None = None
@@ -110,6 +116,7 @@ def node_settings(environment: Mapping[str, str]) -> NodeSettings:
         datacenter=given.get("DATACENTER", "dc1"),
         rack=given.get("RACK", "r1"),
         kafka=_brokers(given.get("KAFKA")),
+        kafka_access=_kafka_access(given),
         topic=given.get("KAFKA_TOPIC"),
         dsn=given.get("POSTGRES_DSN"),
         tokens_file=None if tokens is None else Path(tokens),
@@ -212,6 +219,7 @@ def cms_settings(environment: Mapping[str, str]) -> CmsSettings:
         own_listen=_listen("OWN_LISTEN", given.get("OWN_LISTEN", "127.0.0.1:7401")),
         advertised=given.get("ADVERTISE"),
         kafka=_brokers(given.get("KAFKA")),
+        kafka_access=_kafka_access(given),
         topic=given.get("KAFKA_TOPIC"),
         tokens_file=None if tokens is None else Path(tokens),
         tls_certificate=given.get("TLS_CERTIFICATE"),
@@ -256,6 +264,57 @@ def _is_broker(text: str) -> bool:
 
 def _is_name(host: str) -> bool:
     return bool(host) and not any(each.isspace() or each in "/@[]" for each in host)
+
+
+def _kafka_access(given: Mapping[str, str]) -> Access:
+    """What does not belong together is refused, lest somebody believes to be safe."""
+    security = _one_of(Security, "KAFKA_SECURITY", given.get("KAFKA_SECURITY", "plaintext"))
+    unfit = {
+        "KAFKA_SECURITY": given.get("KAFKA") is None,
+        "KAFKA_CA": not security.is_encrypted,
+        "KAFKA_SASL": not security.has_user,
+        "KAFKA_USER": not security.has_user,
+        "KAFKA_PASSWORD_FILE": not security.has_user,
+    }
+    for name, is_unfit in unfit.items():
+        if is_unfit and name in given:
+            needed = "without RINGLOG_KAFKA" if name == "KAFKA_SECURITY" else f"with {security}"
+            raise SettingsError(f"{PREFIX}{name} means nothing {needed}")
+    return Access(
+        security=security,
+        tls=_kafka_tls(given.get("KAFKA_CA")) if security.is_encrypted else None,
+        login=_kafka_login(given) if security.has_user else None,
+    )
+
+
+def _kafka_tls(ca: str | None) -> ssl.SSLContext:
+    """Without a file those are trusted whom the machine trusts."""
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise SettingsError(f"{PREFIX}KAFKA_CA cannot be used: {error}") from error
+
+
+def _kafka_login(given: Mapping[str, str]) -> Login:
+    user, file = given.get("KAFKA_USER"), given.get("KAFKA_PASSWORD_FILE")
+    if user is None or file is None:
+        raise SettingsError(f"SASL needs {PREFIX}KAFKA_USER and {PREFIX}KAFKA_PASSWORD_FILE")
+    try:
+        password = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"{PREFIX}KAFKA_PASSWORD_FILE cannot be read: {type(error).__name__}"
+        ) from error
+    mechanism = _one_of(Mechanism, "KAFKA_SASL", given.get("KAFKA_SASL", "plain"))
+    return Login(mechanism=mechanism, user=user, password=password)
+
+
+def _one_of(kind: type[S], name: str, text: str) -> S:
+    try:
+        return kind(text)
+    except ValueError:
+        known = ", ".join(each.value for each in kind)
+        raise SettingsError(f"{PREFIX}{name} must be one of {known}; not {text[:20]!r}") from None
 
 
 def _listen(name: str, text: str, *, is_shared: bool = False) -> Listen:

@@ -19,6 +19,7 @@ from audit.reproduce import NotReproducedError, PostgresProofs, installed_releas
 from client.transport import new_session
 from log.batch import Stamp
 from log.fanout import Relay
+from log.kafka_access import Brokers
 from log.messages import TOPIC
 from log.notify import listen
 from log.postgres import PostgresLog
@@ -140,7 +141,7 @@ async def relayed(
         yield None
         return
     async with relay_to(
-        settings.kafka,
+        Brokers(settings.kafka, settings.kafka_access),
         settings.topic or TOPIC,
         sessions,
         recent_after=engine.recent_after,

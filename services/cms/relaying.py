@@ -12,6 +12,7 @@ from log.backoff import Delay
 from log.entry import SealedEntry
 from log.fanout import Hooks, Outbox, Relay
 from log.kafka import KafkaPublisher
+from log.kafka_access import Brokers
 from log.postgres import PostgresLog
 from log.postgres_positions import PostgresPositions
 from log.postgres_sessions import Sessions
@@ -73,7 +74,7 @@ class WhileSequencing:
 
 @asynccontextmanager
 async def relay_to(
-    bootstrap: str,
+    brokers: Brokers,
     topic: str,
     sessions: Sessions,
     *,
@@ -82,7 +83,9 @@ async def relay_to(
     on_published: Callable[[Epoch], None],
 ) -> AsyncIterator[Relay]:
     """A relay to run; its connections end with the block."""
-    publisher = KafkaPublisher(bootstrap, topic=topic, on_skipped=_skipped)
+    publisher = KafkaPublisher(
+        brokers.bootstrap, topic=topic, on_skipped=_skipped, access=brokers.access
+    )
     hooks = Hooks(on_published=on_published, on_delayed=_delayed, on_back=_back)
     outbox = WhileSequencing(PostgresLog(sessions), recent_after, is_sequencing)
     try:

@@ -38,7 +38,13 @@ def fan_out(settings: NodeSettings, following: Following) -> Iterator[Coroutine[
             on_back=_kafka_back,
             on_unreadable=lambda error: _kafka_unreadable(following, error),
         )
-        yield consume(settings.kafka, following.hear, topic=topic, hooks=hooks)
+        yield consume(
+            settings.kafka,
+            following.hear,
+            topic=topic,
+            hooks=hooks,
+            access=settings.kafka_access,
+        )
     if settings.dsn is not None:
         yield bring(
             settings.dsn,

@@ -29,6 +29,17 @@ WITHOUT_OPTION = {
         "driver",
         "How many owners must have applied a step: each_quorum (of each datacenter), quorum, all.",
     ),
+    "KAFKA_CA": (
+        "cms, node",
+        "A file of certificates that sign the brokers' own; those of the machine by default.",
+    ),
+    "KAFKA_PASSWORD_FILE": ("cms, node", "The file with the password of `RINGLOG_KAFKA_USER`."),
+    "KAFKA_SASL": ("cms, node", "plain (by default), scram-sha-256 or scram-sha-512."),
+    "KAFKA_SECURITY": (
+        "cms, node",
+        "How brokers are spoken to: plaintext (by default), ssl, sasl_plaintext or sasl_ssl.",
+    ),
+    "KAFKA_USER": ("cms, node", "Whom the brokers know, with sasl_plaintext or sasl_ssl."),
     "LOG_KEY": ("cms", "Files of private keys that sign checkpoints, with commas between them."),
     "PARTITION_EPOCHS": ("cms", "How many epochs one partition of a log that is yet to begin has."),
     "TLS_CERTIFICATE": ("cms", "A certificate file; with it HTTPS is served."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,63 @@ def test_partitions_of_a_senseless_size_are_refused(text):
     told = {"RINGLOG_POSTGRES_DSN": DSN, "RINGLOG_PARTITION_EPOCHS": text}
     with pytest.raises(SettingsError, match="RINGLOG_PARTITION_EPOCHS must be 1000 to"):
         cms_settings(told)
+
+
+SASL = {
+    "RINGLOG_KAFKA": "kafka:9092",
+    "RINGLOG_KAFKA_SECURITY": "sasl_ssl",
+    "RINGLOG_KAFKA_SASL": "scram-sha-512",
+    "RINGLOG_KAFKA_USER": "ringlog",
+}
+
+
+def test_a_user_of_kafka_is_told_by_variables(tmp_path):
+    file = tmp_path / "password"
+    file.write_text("secret words\n", encoding="utf-8")
+    told = {**SASL, "RINGLOG_KAFKA_PASSWORD_FILE": str(file)}
+
+    for found in (
+        cms_settings({"RINGLOG_POSTGRES_DSN": DSN, **told}),
+        node_settings({**A_NODE, **told}),
+    ):
+        options = found.kafka_access.options()
+        assert isinstance(options.pop("ssl_context"), ssl.SSLContext)
+        assert options == {
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": "SCRAM-SHA-512",
+            "sasl_plain_username": "ringlog",
+            "sasl_plain_password": "secret words",
+        }
+        assert "secret" not in repr(found.kafka_access)
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [
+        ({"KAFKA_SECURITY": "tls"}, "KAFKA_SECURITY must be one of plaintext, ssl"),
+        ({"KAFKA_SECURITY": "ssl", "KAFKA": ""}, "KAFKA_SECURITY means nothing without"),
+        ({"KAFKA_CA": "ca.pem"}, "KAFKA_CA means nothing with plaintext"),
+        ({"KAFKA_SECURITY": "ssl", "KAFKA_CA": "/none.pem"}, "KAFKA_CA cannot be used"),
+        ({"KAFKA_USER": "ringlog"}, "KAFKA_USER means nothing with plaintext"),
+        ({"KAFKA_SECURITY": "ssl", "KAFKA_SASL": "plain"}, "KAFKA_SASL means nothing with ssl"),
+        ({"KAFKA_PASSWORD_FILE": "secret"}, "KAFKA_PASSWORD_FILE means nothing"),
+        ({"KAFKA_SECURITY": "sasl_plaintext"}, "SASL needs RINGLOG_KAFKA_USER"),
+        (
+            {
+                "KAFKA_SECURITY": "sasl_plaintext",
+                "KAFKA_USER": "ringlog",
+                "KAFKA_PASSWORD_FILE": "/none/secret",
+            },
+            "KAFKA_PASSWORD_FILE cannot be read",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_for_kafka_is_refused(told, named):
+    environment = {
+        "RINGLOG_POSTGRES_DSN": DSN,
+        "RINGLOG_KAFKA": "kafka:9092",
+        **{f"RINGLOG_{name}": value for name, value in told.items()},
+    }
+    with pytest.raises(SettingsError, match=named) as refused:
+        cms_settings(environment)
+    assert "secret" not in str(refused.value)
