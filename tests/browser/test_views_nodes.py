@@ -5,13 +5,25 @@ import re
 import pytest
 from playwright.async_api import expect
 
+from client.proposals import Proposal
 from metadata.directory import NodeId
 from tests.browser.visitor import NARROW
+from transformations.extensions import SetExtension
 from transformations.leave import PrepareLeave
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 HEARD_TIMEOUT_MS = 40_000
+POINTS = re.compile(r"^M[\d. ]+(L[\d. ]+)+$")
+"""The path of a line with two points or more."""
+ENDS_LOW = re.compile(r"L[\d.]+ 18\.0$")
+"""At zero."""
+ENDS_HIGH = re.compile(r"L[\d.]+ (?!18\.0$)[\d.]+$")
+
+
+def heights(path):
+    """How high the points of a line stand; the smaller, the higher."""
+    return [float(point.split()[1]) for point in re.split("[ML]", path)[1:]]
 
 
 def row(page, number):
@@ -30,7 +42,8 @@ async def test_every_node_is_there_with_what_it_holds(stack, visit):
         await expect(shown).to_contain_text(node["addresses"]["http"])
     held = sum(node["data"]["shop.orders"]["rows"] for node in found["nodes"] if node["data"])
     assert held > 0
-    await expect(row(visitor.page, 1).get_by_role("img", name="Lag of node 1")).to_be_visible()
+    line = row(visitor.page, 1).get_by_role("img", name="Lag of node 1")
+    await expect(line.locator(".sparkline-line")).to_have_attribute("d", POINTS)
 
 
 async def test_a_click_leads_to_one_node_and_its_tables(stack, visit):
@@ -63,8 +76,11 @@ async def test_a_node_that_stops_falls_behind_before_ones_eyes(stack, visit):
         lag = page.locator("#node-panel dt:text-is('Lag') + dd")
         await expect(lag).to_contain_text(re.compile(r"[1-9]"))
         await expect(page.locator(".summary")).to_contain_text("behind")
+        line = row(page, 3).get_by_role("img", name="Lag of node 3").locator(".sparkline-line")
+        await expect(line).to_have_attribute("d", ENDS_HIGH)
 
     await expect(row(page, 3)).to_contain_text("up", timeout=HEARD_TIMEOUT_MS)
+    await expect(line).to_have_attribute("d", ENDS_LOW)
 
 
 async def test_the_past_says_nothing_of_liveness(stack, visit):
@@ -122,6 +138,23 @@ async def test_the_cms_says_who_sequences_and_what_was_refused(stack, visit):
     refused = page.get_by_role("region", name="Rejections by code")
     await expect(refused.locator("tr").filter(has_text=problem.code)).to_have_count(1)
     await expect(page.locator(".figure")).to_contain_text("commits/s")
+
+
+async def test_throughput_rises_with_commits(stack, visit):
+    visitor = await visit(role="viewer")
+    page = visitor.page
+    await visitor.open("cms")
+    line = page.get_by_role("img", name="Commits per second of late").locator(".sparkline-line")
+    await expect(line).to_have_attribute("d", POINTS)
+    flat = await line.get_attribute("d")
+
+    many = [Proposal(transformation=SetExtension(name="t", value=str(i))) for i in range(100)]
+    await stack.client.commit_batch(many)
+
+    await expect(page.locator(".figure strong")).to_have_text(re.compile(r"^[1-9][\d.]* commits/s"))
+    await expect(line).not_to_have_attribute("d", flat)
+    points = heights(await line.get_attribute("d"))
+    assert max(points) - min(points) > 1
 
 
 async def test_at_a_past_epoch_the_cms_shows_its_members_only(stack, visit):
