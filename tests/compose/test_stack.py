@@ -88,6 +88,15 @@ def test_processes_are_nobody_special(stack):
     assert mode.strip() == "600"
 
 
+def test_the_doctor_finds_nothing_wrong(stack):
+    """In a container, with no more than its environment and the files it is given."""
+    found = stack.ringlog("doctor")
+
+    assert found["healthy"], found["findings"]
+    checked = {item["name"]: item["state"] for item in found["checks"]}
+    assert {checked[name] for name in ("connection", "processes", "versions", "lag")} == {"well"}
+
+
 def test_the_guide_does_what_it_says(stack):
     """From the first look to the rows, and the fourth node that joins by Spark."""
     for block, expected in blocks(ROOT / "docs/guides/compose.md"):

@@ -1,5 +1,6 @@
 """What can be said of the compose file without an engine; tests/compose runs it."""
 
+import os
 import re
 import subprocess
 import sys
@@ -76,3 +77,42 @@ def test_only_a_process_that_is_ready_is_healthy(port):
 
 def test_where_nobody_answers_nobody_is_healthy():
     assert healthy(1, "/readyz") == 1
+
+
+def run_without_engine(folder, lab):
+    """What `make test-compose` runs, where no Docker engine answers."""
+    (folder / "bin").mkdir()
+    scripted(folder / "bin" / "docker", "exit 1")
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    return subprocess.run(
+        [ROOT / "deploy" / "test-compose.sh", "--version"],
+        env={**os.environ, "PATH": path, "DOCKER_LAB": str(lab)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def scripted(path, line):
+    path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def test_a_machine_without_engine_and_lab_is_no_failure(tmp_path):
+    finished = run_without_engine(tmp_path, tmp_path / "none")
+
+    assert finished.returncode == 0
+    assert "skipped: no Docker engine with Compose v2 answers" in finished.stdout
+
+
+def test_a_lab_that_does_not_start_is_a_failure(tmp_path):
+    scripted(tmp_path / "up", "echo no bridges >&2; exit 3")
+    scripted(tmp_path / "down", f"touch {tmp_path / 'stopped'}")
+
+    finished = run_without_engine(tmp_path, tmp_path)
+
+    assert finished.returncode == 1
+    assert "no bridges" in finished.stderr
+    assert "the lab does not start" in finished.stdout
+    assert (tmp_path / "stopped").exists()
