@@ -28,6 +28,7 @@ export class Api {
   constructor({ base = new URL("..", document.baseURI), onUnauthorized = () => {} } = {}) {
     this.base = base;
     this.onUnauthorized = onUnauthorized;
+    this.actor = "console";
   }
 
   signIn(token) {
@@ -115,8 +116,8 @@ export class Api {
   }
 
   /** Commit a transformation once: an unknown outcome is asked for again under the same id. */
-  async commit(transformation, { reason = null, actor = "console" } = {}) {
-    const body = { entry_id: madeId(), transformation, actor, reason: reason || null };
+  async commit(transformation, { reason = null } = {}) {
+    const body = { entry_id: madeId(), transformation, actor: this.actor, reason: reason || null };
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await this.post("/v1/commit", body);

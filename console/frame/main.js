@@ -25,6 +25,7 @@ let running = null;
 
 function open(session) {
   api.onUnauthorized = () => leave("The token is no longer taken; sign in again.");
+  api.actor = session.actor;
   running = new Console(VIEWS, api, session, { onSignOut: () => leave("") });
   fill(app, running.frame.element);
   running.start();

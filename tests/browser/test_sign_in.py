@@ -4,6 +4,7 @@ import pytest
 from playwright.async_api import expect
 
 from tests.integration.test_cms_serving import served
+from tests.tidy.source import ROOT
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -27,6 +28,36 @@ async def test_a_token_opens_the_console_and_stays_in_the_tab(stack, visit):
     await page.reload()
     await visitor.shown("schema")
     assert await page.evaluate("JSON.stringify(localStorage)") == "{}"
+
+
+async def test_the_log_names_whoever_gave_a_name(stack, visit):
+    async with stack.waiting_join("spare-named") as (_, sequence):
+        visitor = await visit(role=None)
+        page = visitor.page
+        await page.goto(f"{visitor.url}/console/#/sequences?id={sequence}")
+        await page.fill("#name", "ann")
+        await typed(page, stack.tokens["operator"])
+        await visitor.shown("sequences")
+        await page.reload()
+
+        await page.click("#cancel")
+        await page.get_by_role("button", name=f"Cancel sequence {sequence}").click()
+
+        await expect(page.locator(".steps > li.is-cancel")).to_contain_text("by console:ann")
+        await page.click("#sign-out")
+        await expect(page.locator("#name")).to_have_value("")
+        assert await page.evaluate("sessionStorage.length") == 0
+
+
+async def test_the_form_says_where_tokens_are(stack, visit):
+    visitor = await visit(role=None)
+    await visitor.load("", "#token")
+
+    hint = visitor.page.locator("#token-hint")
+    await expect(hint).to_contain_text("ringlog up --tokens")
+    await expect(hint).to_contain_text("exec cms-1 cat /run/ringlog/tokens.json")
+    compose = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    assert "RINGLOG_TOKENS_FILE: /run/ringlog/tokens.json" in compose
 
 
 async def test_a_wrong_token_is_told_and_another_may_be_tried(stack, visit):

@@ -80,7 +80,7 @@ async def test_resume_takes_the_due_step_where_it_may(stack, visit):
         await dialog.get_by_role("button", name="Take the step start now").click()
 
         taken = page.locator('.steps > li.is-taken[data-step="start"]')
-        await expect(taken).to_contain_text("by console")
+        await expect(taken).to_contain_text("by console:operator")
         await page.click("#resume")
         await expect(dialog).to_contain_text("has to bring receipts")
         await page.keyboard.press("Escape")
