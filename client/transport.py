@@ -59,12 +59,15 @@ class _Way:
 
 
 async def _begin(_session: object, context: SimpleNamespace, _request: object) -> None:
-    context.trace_request_ctx.was_sent = False
+    # Others than `ask` use the session as well, and bring nothing to note it in.
+    if isinstance(context.trace_request_ctx, _Way):
+        context.trace_request_ctx.was_sent = False
 
 
 async def _send(_session: object, context: SimpleNamespace, _headers: object) -> None:
     """Called just before the first byte goes out."""
-    context.trace_request_ctx.was_sent = True
+    if isinstance(context.trace_request_ctx, _Way):
+        context.trace_request_ctx.was_sent = True
 
 
 def new_session(token: str | None, cluster: str | None) -> aiohttp.ClientSession:

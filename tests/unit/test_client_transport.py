@@ -10,6 +10,7 @@ from aiohttp import web
 from client.client import Client
 from client.errors import OutcomeUnknownError, UnreachableError
 from client.patience import Patience
+from client.transport import new_session
 from transformations.extensions import SetExtension
 
 HASTY = Patience(attempt_timeout_s=0.1, deadline_s=0.2)
@@ -59,6 +60,17 @@ async def test_what_left_and_was_not_answered_may_have_been(hanging):
     async with Client(hanging, patience=HASTY) as client:
         with pytest.raises(OutcomeUnknownError, match="no answer in time"):
             await client.commit(HELLO)
+
+
+async def test_a_session_is_good_for_whatever_is_asked(aiohttp_server):
+    async def answer(_request):
+        return web.Response(text="fine")
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    url = (await aiohttp_server(app)).make_url("/")
+    async with new_session(None, None) as session, session.get(url) as response:
+        assert await response.text() == "fine"
 
 
 async def test_no_time_at_all_is_not_all_the_time_there_is(hanging):
