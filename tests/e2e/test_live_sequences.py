@@ -226,6 +226,7 @@ async def test_a_node_that_does_not_answer_is_removed(town):
         os.kill(process["pid"], signal.SIGCONT)
 
     assert await town.joined() == before - {5}
+    town.left.add(process["url"])
 
 
 @contextlib.asynccontextmanager
