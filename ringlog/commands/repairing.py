@@ -17,7 +17,7 @@ from ringlog.commands.figures import plural
 from ringlog.commands.naming import Roster
 from ringlog.commands.printing import print_json
 from ringlog.commands.saying import say
-from ringlog.commands.telling import View, session_now
+from ringlog.commands.telling import SILENT_AFTER_S, View, session_now
 from ringlog.commands.watching import PAGE_ENTRIES, PAGES_MAX, POLL_S
 
 REPAIR = "repair"
@@ -91,14 +91,17 @@ def _wait_for_close(talk: Talk, session: int, names: Roster, manner: Manner) -> 
     timeout_s = manner.timeout_s
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     goes_on = "It goes on without this command: `ringlog sequences` shows it."
+    began_s = time.monotonic()
     said = None
     try:
         while (view := _found(talk.get("/v1/sequences")["sessions"], session)) is not None:
             driver = view["driver"] or {}
             news = (driver.get("doing"), driver.get("detail"))
-            if not manner.as_json and news != said:
+            # A driver tells once a second what it does; before that nobody is missed.
+            is_known = bool(driver) or time.monotonic() - began_s > SILENT_AFTER_S
+            if not manner.as_json and is_known and news != said:
                 say(f"session {session}: {session_now(view, names)}", err=True)
-            said = news
+                said = news
             if deadline_s is not None and time.monotonic() > deadline_s:
                 raise end(f"Session {session} is not closed yet. {goes_on}", Exit.REFUSED)
             time.sleep(POLL_S)

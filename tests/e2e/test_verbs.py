@@ -119,10 +119,6 @@ def test_rows_plans_and_sequences_of_a_cluster_that_drives_itself(place):
     assert "no_row" in place.run("get", "shop.orders", "a b/ü", code=1).stderr
     assert len(place.json("owners", "shop.orders", "a+b/ü")["readers"]) == 3
 
-    repaired = place.json("repair", "node-2", "--timeout", str(SEQUENCE_TIMEOUT_S))
-    assert (repaired["outcome"], repaired["node"]) == ("repaired", 2)
-    assert repaired["nodes"] == [1, 2, 3, 4], "whoever shares a range with it"
-
     plan = valid(place.json("plan", "leave", "node-4"), PLAN)
     assert plan["weakest"] == 3
     assert "must vote" in place.run("plan", "leave", "node-4").stdout
@@ -156,6 +152,20 @@ def test_rows_plans_and_sequences_of_a_cluster_that_drives_itself(place):
     assert valid(cancelled, ENDED)["outcome"] == "cancelled"
     assert place.json("sequences")["sequences"] == []
     assert f"No sequence {number} is in progress" in place.run("resume", number, code=1).stderr
+
+
+@pytest.mark.timeout(300)
+def test_a_repair_is_waited_for(place):
+    place.run("up", "--detach", "--port", "0", "--nodes", "2", "--driver")
+    place.run("schema", "create-keyspace", "shop", "--factor", "2")
+    place.run("schema", "create-table", "shop.orders", "id:string", "n:int", "--key", "id")
+    place.json("put", "shop.orders", "a", "n=7")
+
+    repaired = place.json("repair", "node-2")
+
+    assert (repaired["outcome"], repaired["actor"]) == ("repaired", "driver-1")
+    assert (repaired["node"], repaired["nodes"]) == (2, [1, 2])
+    assert place.json("sequences")["sessions"] == []
 
 
 def drive(place, sequence, *kinds):
