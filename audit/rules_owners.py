@@ -45,7 +45,8 @@ def readers_write(found: Transition) -> Iterator[str]:
 def no_gap(found: Transition) -> Iterator[str]:
     """Where there is a ring, a range that had owners has some, unless the last was planned to go.
 
-    What changes owners in one epoch is for another rule.
+    A step back leaves those from before, of which a datacenter's first node had none. What
+    changes owners in one epoch is for another rule.
     """
     if found.kind in AT_ONCE or not found.after.ring.tokens:
         return
@@ -54,9 +55,16 @@ def no_gap(found: Transition) -> Iterator[str]:
         exists = found.after.placements.find(change.placement) is not None
         plan = plans.get(change.placement)
         planned = None if plan is None else plan.at(change.range.right)
-        meant = planned is not None and not planned.after
-        if exists and change.readers_before and not change.readers and not meant:
+        if exists and change.readers_before and not change.readers and not _empties(found, planned):
             yield f"{change.range} of {change.placement} has no owner any more"
+
+
+def _empties(found: Transition, planned: RangeChange | None) -> bool:
+    """Whether this step was meant to leave the range without a reader."""
+    if found.sequence is None or planned is None:
+        return False
+    readers, _ = _expected(found, found.sequence, planned)
+    return not readers
 
 
 def planned_owners(found: Transition) -> Iterator[str]:
