@@ -78,6 +78,16 @@ def quiet():
         yield found
 
 
+@pytest.fixture(scope="module")
+def driven():
+    """Two nodes that both own every row, and a driver."""
+    with a_place() as found:
+        found.run("up", "--detach", "--port", "0", "--nodes", "2", "--driver")
+        found.run("schema", "create-keyspace", "shop", "--factor", "2")
+        found.run("schema", "create-table", "shop.orders", "id:string", "n:int", "--key", "id")
+        yield found
+
+
 def valid(answer, schema):
     jsonschema.validate(answer, schema)
     return answer
@@ -155,17 +165,32 @@ def test_rows_plans_and_sequences_of_a_cluster_that_drives_itself(place):
 
 
 @pytest.mark.timeout(300)
-def test_a_repair_is_waited_for(place):
-    place.run("up", "--detach", "--port", "0", "--nodes", "2", "--driver")
-    place.run("schema", "create-keyspace", "shop", "--factor", "2")
-    place.run("schema", "create-table", "shop.orders", "id:string", "n:int", "--key", "id")
-    place.json("put", "shop.orders", "a", "n=7")
+def test_a_repair_is_waited_for(driven):
+    driven.json("put", "shop.orders", "a", "n=7")
 
-    repaired = place.json("repair", "node-2")
+    repaired = driven.json("repair", "node-2")
 
     assert (repaired["outcome"], repaired["actor"]) == ("repaired", "driver-1")
     assert (repaired["node"], repaired["nodes"]) == (2, [1, 2])
-    assert place.json("sequences")["sessions"] == []
+    assert driven.json("sequences")["sessions"] == []
+
+
+def test_a_driver_takes_a_reconfiguration_of_the_cms_to_its_end(driven):
+    """Somebody prepared it and went away."""
+    away = json.dumps([{"name": "away", "url": "http://127.0.0.1:1"}])
+
+    prepared = driven.json("commit", "PrepareCmsReconfiguration", f"add:={away}")
+
+    def ended():
+        book = driven.json("show", "cms")
+        return book if book["reconfiguration"] is None else None
+
+    members = {item["name"]: item["state"] for item in eventually(ended)["members"]}
+    assert members["away"] == "active"
+    taken = driven.json("log", "--after", str(prepared["epoch"]))
+    assert {(item["kind"], item["actor"]) for item in taken} == {
+        ("AdvanceCmsReconfiguration", "driver-1")
+    }
 
 
 def drive(place, sequence, *kinds):
