@@ -21,6 +21,8 @@ from metadata.epoch import EMPTY, Epoch
 
 PAGE_ENTRIES = 1_000
 IMAGE_TYPE = "avro/binary"
+IMAGE_WAIT_S = 20.0
+"""It may be large, and whoever is cut short asks the next CMS for the same bytes."""
 DIGITS_MAX = 16
 
 
@@ -89,7 +91,8 @@ class CmsLog:
     async def snapshot(self, epoch: Epoch) -> Applied:
         """The metadata at a snapshot, believed because the entry of that epoch has its digest."""
         read = self._connection.read
-        image = await read(Request(path=f"/v1/snapshots/{epoch}", accept=IMAGE_TYPE))
+        asked = Request(path=f"/v1/snapshots/{epoch}", accept=IMAGE_TYPE)
+        image = await read(asked, wait_s=IMAGE_WAIT_S)
         body = await read(Request(path=f"/v1/log/{epoch}", accept=MEDIA_TYPE))
         entries = list(verified_container(body, after=Epoch(epoch - 1), after_hash=None))
         try:

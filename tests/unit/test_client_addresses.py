@@ -14,8 +14,10 @@ from client.errors import (
     RequestError,
     UnreachableError,
 )
+from client.pages import IMAGE_WAIT_S, CmsLog
 from client.patience import Patience
 from client.transport import Request
+from metadata.epoch import Epoch
 from transformations.extensions import SetExtension
 
 AS_LONG = Patience(attempt_timeout_s=0.6, deadline_s=0.6, pause_first_s=0.001, pause_max_s=0.01)
@@ -231,3 +233,17 @@ async def test_an_address_that_is_forgotten_meanwhile_is_still_asked(listen, con
     first.says = forgotten
     assert b"ours" in await subject.read(ASKED)
     assert asked.is_set()
+
+
+class Slow(Connection):
+    """One on which everything takes a while that it is not given."""
+
+    async def read(self, request, *, wait_s=0.0):
+        raise UnreachableError(f"{request.path} was given {wait_s:.0f} s")
+
+
+async def test_a_snapshot_is_given_more_time_than_a_page():
+    slow = Slow([NOBODY], token=None, cluster=None, patience=LONG)
+    with pytest.raises(UnreachableError, match=f"/v1/snapshots/7 was given {IMAGE_WAIT_S:.0f} s"):
+        await CmsLog(slow).snapshot(Epoch(7))
+    await slow.close()
