@@ -1,7 +1,7 @@
 // The small pieces that views are made of.
 
 import { h } from "./dom.js";
-import { shortRange } from "./format.js";
+import { shortToken } from "./format.js";
 
 /** A section with a heading; the first argument after the title may be {actions: [nodes], ...attributes}. */
 export function card(title, ...rest) {
@@ -27,8 +27,10 @@ export function badge(text, tone = "quiet", title = null) {
 }
 
 /** A range by the short names of its tokens; the whole ones are its title. */
-export function rangeText(range) {
-  return h("span", { class: "mono range", title: `(${range.left}, ${range.right}]` }, shortRange(range));
+export function rangeText({ left, right }) {
+  // Where there is no room it breaks between the two, and nowhere else.
+  const part = (text) => h("span", { class: "range-end" }, text);
+  return h("span", { class: "mono range", title: `(${left}, ${right}]` }, part(`(${shortToken(left)},`), " ", part(`${shortToken(right)}]`));
 }
 
 /** What is said where there is nothing yet, and what to do about it. */

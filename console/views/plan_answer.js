@@ -152,8 +152,8 @@ function ranges(plan) {
     filterLabel: "Filter by token or placement",
     columns: [
       { title: "Range", cell: rangeText },
-      { title: "Node that gains", cell: (row) => row.gained.join(", ") || "–" },
-      { title: "loses", cell: (row) => row.lost.join(", ") || "–" },
+      { title: "Gained by", cell: (row) => row.gained.join(", ") || "–" },
+      { title: "Lost by", cell: (row) => row.lost.join(", ") || "–" },
       { title: "Placement", isWide: true, cell: (row) => row.placement, sort: (row) => row.placement },
     ],
   });

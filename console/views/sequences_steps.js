@@ -59,8 +59,8 @@ export function changesTable(context) {
     filterLabel: "Filter by token, placement or node",
     columns: [
       { title: "Range", cell: rangeText },
-      { title: "Node that gains", cell: (row) => owners(row.gained) },
-      { title: "loses", cell: (row) => owners(row.lost) },
+      { title: "Gained by", cell: (row) => owners(row.gained) },
+      { title: "Lost by", cell: (row) => owners(row.lost) },
       { title: "Owners before", isWide: true, cell: (row) => owners(row.before) },
       { title: "Owners after", isWide: true, cell: (row) => owners(row.after) },
       { title: "Placement", isWide: true, cell: (row) => row.placement, sort: (row) => row.placement },

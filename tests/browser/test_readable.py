@@ -78,7 +78,7 @@ async def test_a_phone_shows_ranges_with_who_gains_and_loses(client, look):
     assert [await step(client), await step(client)] == ["start", "mid"]
     visitor = await look(client, size=NARROW)
     await visitor.open(f"sequences?id={PREPARED}")
-    for card, column in (("#ranges", "loses"), ("#receipts", "Proof")):
+    for card, column in (("#ranges", "Lost by"), ("#receipts", "Proof")):
         cells = visitor.page.locator(f"{card} th", has_text=column)
         await cells.scroll_into_view_if_needed()
         box = await cells.bounding_box()
