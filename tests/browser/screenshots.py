@@ -8,6 +8,8 @@ import contextlib
 import sys
 from pathlib import Path
 
+from playwright.async_api import expect
+
 from tests.browser.stack import a_stack
 from tests.browser.visitor import NARROW, WIDE, Visitor, a_browser
 
@@ -16,6 +18,7 @@ SCHEMES = ("light", "dark")
 PHONE = ("ring", "sequence")
 WHOLE = ("plan", "finished", "sequence")
 JOIN_TIMEOUT_S = 900.0
+SHAPE = (2, 9, 4, 12, 6, 3)
 
 
 async def main(out):
@@ -29,6 +32,9 @@ async def main(out):
         waiting = await _waiting(stack, held)
         for scheme in SCHEMES:
             await camera.take(waiting, scheme)
+        # It takes commits, which would bury the others in the pictures of the log.
+        for scheme in SCHEMES:
+            await camera.take({"cms": "cms"}, scheme)
         phone = {name: waiting[name] for name in PHONE}
         await camera.take(phone, "light", size=NARROW, ending="phone")
 
@@ -44,20 +50,21 @@ async def _lived_in(stack, held):
 
 
 async def _waiting(stack, held):
-    """A join that waits for a node which does not answer. Gives what each picture shows."""
-    go_on = held.enter_context(stack.paused("node-2"))
+    """A join that has started and waits for a node that does not answer. Gives what is pictured."""
     _, sequence = await held.enter_async_context(stack.waiting_join("node-5"))
+    # New owners write what they do not read yet, and the ring shows both.
+    await stack.start_join(sequence)
+    go_on = held.enter_context(stack.paused("node-2"))
     # On the way back the node answers before the end of the sequence is awaited.
     held.callback(go_on)
     return {
         "sign-in": None,
-        "ring": "ring",
+        "ring": "ring?keyspace=shop",
         "nodes": "nodes",
         "sequences": "sequences",
         "sequence": f"sequences?id={sequence}",
         "log": f"log?entry={sequence}",
         "schema": "schema",
-        "cms": "cms",
     }
 
 
@@ -82,10 +89,21 @@ class Camera:
                     is_signed_in = True
                 await visitor.open(address)
                 await _settled(visitor.page, name)
+                if name == "cms":
+                    await self._busy(visitor.page)
             path = self._out / f"{name}-{ending or scheme}.png"
             await visitor.page.screenshot(path=path, full_page=name in WHOLE)
         await context.close()
         assert visitor.grave() == [], visitor.grave()
+
+    async def _busy(self, page):
+        """Commits, now more and now less of them, until their line has a shape."""
+        line = page.get_by_role("img", name="Commits per second of late").locator("path").last
+        for commits in SHAPE:
+            for _ in range(commits):
+                await self._stack.touch()
+            before = await line.get_attribute("d")
+            await expect(line).not_to_have_attribute("d", before)
 
 
 async def _settled(page, name):

@@ -15,6 +15,7 @@ import aiohttp
 
 from client.answers import Committed, Rejected
 from client.client import Client
+from metadata.barriers import Evidence, Level
 from metadata.columns import ColumnType
 from metadata.directory import NodeId
 from metadata.locks import SequenceId
@@ -24,7 +25,7 @@ from services.local.ports import HeldPorts
 from tests.e2e.place import a_place
 from transformations.ending import CancelSequence
 from transformations.extensions import SetExtension
-from transformations.join import PrepareJoin
+from transformations.join import PrepareJoin, StartJoin
 from transformations.leave import PrepareLeave
 from transformations.schema import CreateKeyspace, CreateTable
 
@@ -103,6 +104,18 @@ class Stack:
         tokens = tuple(map(Token, map(int, found["tokens"])))
         outcome = await self.commit(PrepareJoin(node=NodeId(node), tokens=tokens), actor="ann")
         return outcome.result.sequence
+
+    async def start_join(self, sequence):
+        """Its next step, as a driver takes it once every node has applied the one before."""
+        async with asyncio.timeout(SEQUENCE_TIMEOUT_S):
+            while not (barrier := await self._barrier(sequence))["passed"]:  # noqa: ASYNC110 other processes
+                await asyncio.sleep(POLL_S)
+        applied = {NodeId(node) for group in barrier["groups"] for node in group["applied"]}
+        evidence = Evidence(Level(barrier["level"]), tuple(sorted(applied)))
+        await self.commit(StartJoin(sequence=SequenceId(sequence), barrier=evidence), actor="ann")
+
+    async def _barrier(self, sequence):
+        return (await self.get(f"/v1/sequences/{sequence}"))["barrier"]
 
     async def begin_leave(self, node):
         outcome = await self.commit(PrepareLeave(node=NodeId(node)), actor="ann")
