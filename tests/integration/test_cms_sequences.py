@@ -6,6 +6,8 @@ from io import BytesIO
 
 import pytest
 
+from log.store import TrimmedError
+from metadata.epoch import Epoch
 from services.http.progress import PROGRESS_BYTES_MAX, PROGRESS_PATH
 from services.http.roles import Role, Tokens
 from tests.integration.test_cms_reports import NODE, cms, tell
@@ -354,3 +356,19 @@ async def test_a_rate_that_is_none_is_refused(client, rate):
     wanted = {"transformation": {"kind": "TriggerSnapshot"}, "rows_per_s": rate}
     status, problem = await client.post("/v1/plan", wanted)
     assert (status, problem["field"]) == (400, "rows_per_s")
+
+
+async def test_a_sequence_that_is_older_than_the_log_is_still_shown(client, monkeypatch):
+    """Who took its steps, and when, went with their entries."""
+
+    async def gone(_epoch, **_limits):
+        raise TrimmedError(Epoch(PREPARED), "backup/")
+
+    monkeypatch.setattr(client.engine, "entries_after", gone)
+
+    response, answer = await client.get("/v1/sequences")
+
+    assert response.status == 200
+    (found,) = answer["sequences"]
+    assert [(step["step"], step["committed_at"]) for step in found["taken"]] == [("prepare", None)]
+    assert (found["since_s"], found["due"]) == (None, "start")

@@ -9,7 +9,7 @@ import msgspec
 
 from encoding.entries import Entry
 from encoding.views import sequence_view
-from log.store import StoreUnavailableError
+from log.store import StoreUnavailableError, TrimmedError
 from metadata.barriers import Evidence, Level, voter_groups
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId
@@ -160,13 +160,11 @@ def _since_s(step: StepView, now_us: int) -> float | None:
 
 
 async def _steps(api: Api, found: Listed[Sequence]) -> dict[Epoch, StepView]:
-    """Who took each step, and when, as the log has it."""
+    """Who took each step, and when, as far as the log still has it."""
     steps = {}
     for taken in (taken for item in found for taken in item.taken):
-        before = Epoch(taken.epoch - 1)
-        entries = await api.engine.entries_after(before, entries_max=1, bytes_max=ENTRY_BYTES_MAX)
-        if entries and entries[0].epoch == taken.epoch:
-            entry = entries[0].entry
+        entry = await _entry_at(api, taken.epoch)
+        if entry is not None:
             steps[taken.epoch] = StepView(
                 step=taken.step.value,
                 epoch=taken.epoch,
@@ -177,6 +175,15 @@ async def _steps(api: Api, found: Listed[Sequence]) -> dict[Epoch, StepView]:
                 level=_level(entry),
             )
     return steps
+
+
+async def _entry_at(api: Api, epoch: Epoch) -> Entry | None:
+    before = Epoch(epoch - 1)
+    try:
+        found = await api.engine.entries_after(before, entries_max=1, bytes_max=ENTRY_BYTES_MAX)
+    except TrimmedError:
+        return None
+    return found[0].entry if found and found[0].epoch == epoch else None
 
 
 def _level(entry: Entry) -> Level | None:
