@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 
 from hypothesis import settings
 
@@ -10,6 +11,9 @@ pytest_plugins = ["tests.fixtures.kafka", "tests.fixtures.postgres", "tests.fixt
 # A busy machine is no finding, hence no deadline; a failure prints what reproduces it.
 settings.register_profile("ringlog", deadline=None, print_blob=True)
 settings.load_profile("ringlog")
+
+# Whoever runs the tests in the background may ignore Ctrl-C, and so would every child of theirs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Java processes of tests live for seconds. The thorough compiler would spend as much processor
 # time on each as everything else together, and never earn it back.
