@@ -1,8 +1,9 @@
 """Replaying a history with all rules at every epoch.
 
-Each step is checked by what it changed, so that it costs about what the replay costs. The whole
-metadata is checked from scratch at snapshots, at the end, and in between so rarely that this
-costs no more than the steps do; what is found there is traced back to the epoch that broke it.
+Each step is checked by what it changed, and so is the metadata that it led to, so that it costs
+about what the replay costs. All of it is checked from scratch at snapshots, at the end, and in
+between so rarely that this costs no more than the steps do, or at every epoch for who is thorough;
+what is found there is traced back to the epoch that broke it.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ def audited(
     up_to: Epoch | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
     step: Apply = apply,
+    thorough: bool = False,
 ) -> Report:
     """Every entry behind `after`, executed again and held against the rules.
 
@@ -77,7 +79,7 @@ def audited(
     check_epoch(history, end)
     check_epoch(history, after)
     replay = _Replay(history, metadata_at(history, after), progress, step)
-    replay.run(end)
+    replay.run(end, thorough=thorough)
     return replay.report(after, end)
 
 
@@ -85,7 +87,11 @@ class _Replay:
     """What a replay has found so far; it is the ledger of its own walk."""
 
     def __init__(
-        self, history: History, onto: Applied, progress: Callable[[Progress], None], step: Apply
+        self,
+        history: History,
+        onto: Applied,
+        progress: Callable[[Progress], None],
+        step: Apply,
     ) -> None:
         self._history = history
         self._progress = progress
@@ -100,7 +106,8 @@ class _Replay:
     def take(self, at: Epoch, findings: Iterable[Finding]) -> None:  # noqa: ARG002 a `Ledger`
         self._findings.take(findings)
 
-    def run(self, end: Epoch) -> None:
+    def run(self, end: Epoch, *, thorough: bool) -> None:
+        self._walk.whole_checks.thorough = thorough
         self._walk_to(end)
         while self._walk.failed is not None and self._resumes_behind(self._walk.failed, end):
             self._walk_to(end)

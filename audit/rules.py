@@ -94,6 +94,7 @@ RULES = (
         components=_PLACEMENTS,
         bends=True,
     ),
+    Rule(code="copies", check=rules_owners.copies, components=_PLACEMENTS, bends=True),
     Rule(code="quorums", check=rules_owners.quorums, components=_PLACEMENTS, bends=True),
     Rule(
         code="jump",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from audit.transition import AT_ONCE, Change, Transition, owner_changes
 from metadata.cluster import ClusterMetadata
-from metadata.directory import NodeState
+from metadata.directory import NodeId, NodeState
 from metadata.plans import PlacementPlan, RangeChange, Step
 from metadata.quorums import Version, quorums_meet
 from metadata.schema import PlacementKey
@@ -27,6 +27,43 @@ def known_owners(found: Transition) -> Iterator[str]:
             if item is None or item.state is NodeState.LEFT:
                 what = "is not registered" if item is None else "has left"
                 yield f"node {node} owns {change.range} of {change.placement} and {what}"
+    yield from _left_owning(found, coming)
+
+
+def _left_owning(found: Transition, coming: set[NodeId]) -> Iterator[str]:
+    """Whoever leaves by this entry owns nothing any more, also where no range changed owners."""
+    if "directory" not in found.changed:
+        return
+    before, after = found.before.directory.nodes, found.after.directory.nodes
+    gone = {node for node, item in after.items() if item.state is NodeState.LEFT}
+    gone = {node for node in gone if node in before and before[node].state is not NodeState.LEFT}
+    gone |= {node for node in before if node not in after}
+    gone -= coming
+    for key, placement in found.after.placements.items() if gone else ():
+        for side in (placement.reads, placement.writes):
+            for owner in sorted(gone & {node for group in side.groups for node in group.owners}):
+                yield f"node {owner} has left and still owns ranges of {key}"
+
+
+def copies(found: Transition) -> Iterator[str]:
+    """A step leaves a range no fewer readers than it had or will have, but for declared dead."""
+    sequence = found.sequence
+    if sequence is None:
+        return
+    plans = _plans(sequence)
+    for change in found.changes:
+        plan = plans.get(change.placement)
+        planned = None if plan is None else plan.at(change.range.right)
+        # The first owner of all comes to a ring without any, and the last leaves it so.
+        if plan is None or planned is None or plan.plan.founding or plan.plan.vacating:
+            continue
+        dead = set(planned.before) & set(sequence.dead)
+        least = min(len(planned.before), len(planned.after)) - len(dead)
+        if len(change.readers) < least:
+            yield (
+                f"{change.range} of {change.placement} is read by {len(change.readers)} nodes, "
+                f"and {least} are the least"
+            )
 
 
 def readers_write(found: Transition) -> Iterator[str]:

@@ -1,12 +1,17 @@
-"""Checking metadata whole, now and then, and finding where what is wrong with it began."""
+"""What is wrong with metadata: by each entry as it comes, and all of it now and then.
+
+What only a look at all of it finds is traced back to the epoch where it began.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from audit.changed_checks import changed_violations
 from audit.findings import Finding, Grade
 from audit.history import History
 from audit.rules import CONTRADICTIONS
+from audit.transition import Transition
 from log.entry import SealedEntry
 from log.replay import Applied
 from metadata.cluster import ClusterMetadata
@@ -23,12 +28,20 @@ NONE_STANDING: Standing = frozenset()
 class WholeChecks:
     """Remembers the last check, so that only what is new is told, with the epoch it is from.
 
-    `standing` is what was wrong then, and `checked_at` the epoch, once there was a check.
+    `standing` is what was wrong then, and `checked_at` the epoch, once there was a check. Who is
+    `thorough` checks everything at every epoch.
     """
 
+    thorough = False
+
     def __init__(
-        self, history: History, step: Apply, onto: Applied, standing: Standing = NONE_STANDING
+        self,
+        history: History,
+        step: Apply,
+        onto: Applied,
+        standing: Standing = NONE_STANDING,
     ) -> None:
+        self._told: set[Violation] = set()
         self._history = history
         self._step = step
         self._checked = onto
@@ -41,24 +54,29 @@ class WholeChecks:
         A whole check costs some microseconds a part and an entry some more than that, so the
         checks never take longer than the replay.
         """
+        if self.thorough:
+            return True
         passed = epoch - self._checked.metadata.epoch
         return passed >= WHOLE_EVERY_ENTRIES_MIN and passed >= _parts(self._checked.metadata)
 
     def begin_at(self, restored: Applied) -> None:
         """The entries before were not applied, so nothing can be traced through them."""
         self._checked = restored
+        self._told.clear()
+
+    def check_entry(self, transition: Transition) -> Iterator[Finding]:
+        """What this entry broke, also if a later one mends it before all is checked again."""
+        found = changed_violations(transition)
+        for violation in sorted(found - self.standing - self._told, key=str) if found else ():
+            self._told.add(violation)
+            yield _finding(violation, transition.epoch)
 
     def check(self, applied: Applied) -> Iterator[Finding]:
         found = standing(applied.metadata)
-        for violation in sorted(found - self.standing, key=str):
-            epoch = self._first(violation, applied.metadata.epoch)
-            yield Finding(
-                epoch=epoch,
-                rule=f"state-{violation.rule}",
-                grade=Grade.ERROR,
-                explanation=violation.detail,
-            )
+        for violation in sorted(found - self.standing - self._told, key=str):
+            yield _finding(violation, self._first(violation, applied.metadata.epoch))
         self._checked, self.standing = applied, found
+        self._told.clear()
         self.checked_at = applied.metadata.epoch
 
     def _first(self, violation: Violation, found_at: Epoch) -> Epoch:
@@ -74,6 +92,15 @@ class WholeChecks:
             else:
                 low = applied
         return high
+
+
+def _finding(violation: Violation, epoch: Epoch) -> Finding:
+    return Finding(
+        epoch=epoch,
+        rule=f"state-{violation.rule}",
+        grade=Grade.ERROR,
+        explanation=violation.detail,
+    )
 
 
 def standing(metadata: ClusterMetadata) -> Standing:

@@ -16,6 +16,7 @@ from log.entry import SealedEntry
 from log.replay import Applied, ReplayError, apply
 from metadata.epoch import Epoch, following
 
+UNFINISHED = "unfinished"
 REPLAY = "replay"
 """The rule that an entry breaks which cannot be applied."""
 
@@ -87,7 +88,7 @@ class Walk:
         at = self.epoch if self.failed is None else self.failed
         self._ledger.take(at, self.whole_checks.check(self.applied))
         for explanation in unfinished(self.applied.metadata):
-            self._found("unfinished", explanation, Grade.NOTE, at=at)
+            self._found(UNFINISHED, explanation, Grade.NOTE, at=at)
 
     def _ahead(self, end: Epoch) -> Iterator[SealedEntry]:
         if not self._is_restored:
@@ -101,6 +102,7 @@ class Walk:
         metadata = self.applied.metadata
         transition = Transition(before.metadata, sealed.entry, metadata)
         self._ledger.take(metadata.epoch, self._ledger.check(transition))
+        self._ledger.take(metadata.epoch, self.whole_checks.check_entry(transition))
         self.entries += 1
         is_snapshot = metadata.epoch in self._snapshots
         if is_snapshot:

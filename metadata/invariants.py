@@ -6,24 +6,26 @@ what the ring gives, computed from scratch: `violations` is no part of deciding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import chain, combinations, pairwise
 from typing import assert_never
 
 import msgspec
 
 from metadata.cluster import ClusterMetadata
-from metadata.directory import NodeId, NodeState
+from metadata.directory import Node, NodeId, NodeState
 from metadata.epoch import Epoch
 from metadata.locks import SequenceId
-from metadata.placements import ReplicaGroups
+from metadata.placements import Group, ReplicaGroups
 from metadata.plans import RangeChange, Step
 from metadata.quorums import disjoint_quorums
 from metadata.schema import PlacementKey, Replication
 from metadata.sequences import Sequence, SequenceKind
 from metadata.sessions import Purpose
-from metadata.strategies import Owners, owners_at, zones_of
-from metadata.tokens import Range, Token, edges, position
+from metadata.strategies import Owners, Zones, owners_at, zones_of
+from metadata.tokens import END, Range, Token, edges, position, token_at
 
 OWNING = (NodeState.JOINED, NodeState.MOVING, NodeState.LEAVING)
 
@@ -33,10 +35,35 @@ class Violation(msgspec.Struct, frozen=True):
     detail: str
 
 
-def violations(metadata: ClusterMetadata) -> Iterator[Violation]:
-    """Everything that is wrong with the metadata by itself."""
-    for rule, check in _RULES.items():
-        yield from (Violation(rule, detail) for detail in check(metadata))
+def violations(
+    metadata: ClusterMetadata, rules: Iterable[str] | None = None
+) -> Iterator[Violation]:
+    """Everything that is wrong with the metadata by itself, or by these rules."""
+    for rule in _RULES if rules is None else rules:
+        yield from (Violation(rule, detail) for detail in _RULES[rule](metadata))
+
+
+def node_violations(metadata: ClusterMetadata, nodes: Iterable[NodeId]) -> Iterator[Violation]:
+    """What is wrong with these nodes: the rule `directory`, but for addresses that two have."""
+    for node in nodes:
+        found = metadata.directory.nodes.get(node)
+        detail = _stranger(metadata, node) if found is None else _misplaced(metadata, found)
+        if detail is not None:
+            yield Violation("directory", detail)
+
+
+def owner_violations(
+    metadata: ClusterMetadata, key: PlacementKey, rights: Iterable[Token]
+) -> Iterator[Violation]:
+    """What is wrong with the ranges of a placement that end at these tokens: the rule `owners`."""
+    placement = metadata.placements.find(key)
+    for replication in _replications(metadata, key):
+        if placement is not None:
+            expected = _expected(metadata, replication)
+            for name, side in (("reads", placement.reads), ("writes", placement.writes)):
+                groups = _ending_at(side, rights)
+                details = _differences(f"{name} of {key}", groups, expected[name])
+                yield from (Violation("owners", detail) for detail in details)
 
 
 def _epochs(metadata: ClusterMetadata) -> Iterator[str]:
@@ -68,12 +95,28 @@ def _directory(metadata: ClusterMetadata) -> Iterator[str]:
     for node in metadata.directory.nodes.values():
         for address in set(node.addresses.values()):
             if addresses.setdefault(address, node.id) != node.id:
-                yield f"nodes {addresses[address]} and {node.id} both have {address}"
-        owns = bool(metadata.ring.tokens_of(node.id))
-        if owns != (node.state in OWNING):
-            yield f"node {node.id} is {node.state} and has {'some' if owns else 'no'} tokens"
+                yield both_have(addresses[address], node.id, address)
+        detail = _misplaced(metadata, node)
+        if detail is not None:
+            yield detail
     for stranger in sorted(set(metadata.ring.by_node) - set(metadata.directory.nodes)):
         yield f"node {stranger} has tokens and is not registered"
+
+
+def both_have(one: NodeId, other: NodeId, address: str) -> str:
+    return f"nodes {min(one, other)} and {max(one, other)} both have {address}"
+
+
+def _misplaced(metadata: ClusterMetadata, node: Node) -> str | None:
+    owns = bool(metadata.ring.tokens_of(node.id))
+    if owns == (node.state in OWNING):
+        return None
+    return f"node {node.id} is {node.state} and has {'some' if owns else 'no'} tokens"
+
+
+def _stranger(metadata: ClusterMetadata, node: NodeId) -> str | None:
+    owns = node in metadata.ring.by_node
+    return f"node {node} has tokens and is not registered" if owns else None
 
 
 def _ring(metadata: ClusterMetadata) -> Iterator[str]:
@@ -118,13 +161,35 @@ def _owners(metadata: ClusterMetadata) -> Iterator[str]:
         if key in replications:
             expected = _expected(metadata, replications[key])
             for name, side in (("reads", placement.reads), ("writes", placement.writes)):
-                yield from _differences(f"{name} of {key}", side, expected[name])
+                yield from _differences(f"{name} of {key}", side.items(), expected[name])
+
+
+def _replications(metadata: ClusterMetadata, key: PlacementKey) -> Iterator[Replication]:
+    """The one that a placement is made by, if any keyspace has it."""
+    for name in metadata.schema.keyspaces_placed_by(key)[:1]:
+        yield metadata.schema.keyspaces[name].replication
+
+
+def _ending_at(side: ReplicaGroups, rights: Iterable[Token]) -> Iterator[tuple[Range, Group]]:
+    """The ranges that hold these tokens, whole, each once."""
+    places = side.places
+    for index in sorted({bisect_left(places, position(right)) for right in rights}):
+        if index < len(places):
+            left = Token(places[index - 1] if index else -END)
+            yield Range(left, token_at(places[index])), side.groups[index]
 
 
 def _expected(
     metadata: ClusterMetadata, replication: Replication
 ) -> dict[str, Callable[[Token], Owners]]:
-    zones = zones_of(replication, metadata.ring, metadata.locations())
+    @cache
+    def zones() -> Zones:
+        return zones_of(replication, metadata.ring, metadata.locations())
+
+    @cache
+    def given(place: int) -> Owners:
+        return owners_at(zones(), place)
+
     moving: dict[int, tuple[RangeChange, Sequence]] = {}
     for sequence in metadata.sequences.in_progress.values():
         for plan in sequence.plans:
@@ -134,13 +199,13 @@ def _expected(
 
     def reads(right: Token) -> Owners:
         if position(right) not in moving:
-            return owners_at(zones, position(right))
+            return given(position(right))
         change, sequence = moving[position(right)]
         return change.after if sequence.last is Step.MID else change.before
 
     def writes(right: Token) -> Owners:
         if position(right) not in moving:
-            return owners_at(zones, position(right))
+            return given(position(right))
         change, sequence = moving[position(right)]
         return change.before if sequence.epoch_of(Step.START) is None else change.during
 
@@ -148,9 +213,9 @@ def _expected(
 
 
 def _differences(
-    name: str, side: ReplicaGroups, expected: Callable[[Token], Owners]
+    name: str, groups: Iterable[tuple[Range, Group]], expected: Callable[[Token], Owners]
 ) -> Iterator[str]:
-    for span, group in side.items():
+    for span, group in groups:
         wanted = expected(span.right)
         if group.owners != wanted:
             yield f"{name}: {span} has {list(group.owners)} and should have {list(wanted)}"
@@ -180,15 +245,25 @@ def _covers(span: Range, inner: Range) -> bool:
     return span.left <= inner.left and position(inner.right) <= position(span.right)
 
 
+def state_violations(metadata: ClusterMetadata) -> Iterator[Violation]:
+    """The part of the rule `sequences` that a step may break without another plan."""
+    return (Violation("sequences", detail) for detail in _node_states(metadata))
+
+
+def _node_states(metadata: ClusterMetadata) -> Iterator[str]:
+    for sequence in metadata.sequences.in_progress.values():
+        state = metadata.directory.nodes[sequence.node].state
+        if state not in _states(sequence):
+            yield f"node {sequence.node} is {state} at {sequence.last} of a {sequence.kind}"
+
+
 def _sequences(metadata: ClusterMetadata) -> Iterator[str]:
+    yield from _node_states(metadata)
     busy: dict[NodeId, SequenceId] = {}
     for sequence in metadata.sequences.in_progress.values():
         for node in filter(None, (sequence.node, sequence.replaced)):
             if busy.setdefault(node, sequence.id) != sequence.id:
                 yield f"node {node} is in sequences {busy[node]} and {sequence.id}"
-        state = metadata.directory.nodes[sequence.node].state
-        if state not in _states(sequence):
-            yield f"node {sequence.node} is {state} at {sequence.last} of a {sequence.kind}"
         for change in chain.from_iterable(plan.changes for plan in sequence.plans):
             if disjoint_quorums(change) is not None:
                 yield f"sequence {sequence.id}: quorums of {change.range} may miss each other"

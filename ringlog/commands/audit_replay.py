@@ -51,6 +51,14 @@ def replay(  # noqa: PLR0913 one parameter per option
     notes: Annotated[
         bool, typer.Option("--notes", help="Print notes too, not only errors and warnings.")
     ] = False,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough",
+            help="Check all metadata at every epoch, and not only what its entry changed; this "
+            "takes longer.",
+        ),
+    ] = False,
     spark: SparkOption = None,
     archive: ArchiveOption = None,
     state_dir: StateDirOption = None,
@@ -72,6 +80,8 @@ def replay(  # noqa: PLR0913 one parameter per option
             "--archive.",
             Exit.WRONG_USE,
         )
+    if spark is not None and thorough:
+        raise end("--thorough is for one process: leave out --spark.", Exit.WRONG_USE)
     with history(archive, state_dir, url, token) as found:
         begin, last = epoch_or_start(found, after), epoch_or_tip(found, up_to)
         if spark is not None:
@@ -81,6 +91,7 @@ def replay(  # noqa: PLR0913 one parameter per option
                 found,
                 after=begin,
                 up_to=last,
+                thorough=thorough,
                 progress=lambda now: _say(f"epoch {now.epoch} of {now.up_to}, {now.errors} errors"),
             )
     _say("")

@@ -15,8 +15,10 @@ from encoding.differences import placement_changes
 from encoding.images import encode_image
 from log.chain import NO_HASH, seal
 from log.replay import Applied, replayed
-from metadata.directory import NodeId
+from metadata.directory import NodeId, NodeState
 from metadata.epoch import EMPTY, Epoch
+from metadata.locks import AffectedRanges, SequenceId
+from metadata.placements import Placements
 from metadata.ring import Ring
 from metadata.tokens import Token
 from tests.golden.history import history as golden
@@ -159,6 +161,74 @@ def test_what_only_the_whole_metadata_shows_is_traced_to_its_epoch():
     whole = [item for item in errors_in(report) if item.rule.startswith("state-")]
     assert whole
     assert {item.epoch for item in whole if "node 2" in item.explanation} == {33}
+
+
+def without_tokens(metadata):
+    ring = metadata.ring.without(NodeId(2))
+    return {"ring": msgspec.structs.replace(ring, epoch=metadata.ring.epoch)}
+
+
+def gone(metadata):
+    left = metadata.directory.with_state(NodeId(2), NodeState.LEFT)
+    return {"directory": msgspec.structs.replace(left, epoch=metadata.directory.epoch)}
+
+
+def with_one_address(metadata):
+    nodes = metadata.directory.nodes
+    twin = msgspec.structs.replace(nodes[NodeId(2)], addresses=nodes[NodeId(1)].addresses)
+    changed = metadata.directory.with_node(twin)
+    return {"directory": msgspec.structs.replace(changed, epoch=metadata.directory.epoch)}
+
+
+def with_other_owners(metadata):
+    (key, placement), *_ = metadata.placements.items()
+    first, *rest = placement.reads.groups
+    other = msgspec.structs.replace(first, owners=(*first.owners[1:], NodeId(6)))
+    reads = msgspec.structs.replace(placement.reads, groups=(other, *rest))
+    placed = metadata.placements.placed
+    changed = {**placed, key: msgspec.structs.replace(placement, reads=reads)}
+    return {"placements": msgspec.structs.replace(metadata.placements, placed=changed)}
+
+
+def without_placements(metadata):
+    return {"placements": Placements(epoch=metadata.placements.epoch)}
+
+
+def locked_by_nobody(metadata):
+    ranges = AffectedRanges()
+    held = metadata.locks.held.with_item(SequenceId(3), ranges)
+    return {"locks": msgspec.structs.replace(metadata.locks, held=held)}
+
+
+@pytest.mark.parametrize(
+    ("broken", "rule"),
+    [
+        (without_tokens, "state-directory"),
+        (gone, "state-directory"),
+        (with_one_address, "state-directory"),
+        (with_other_owners, "state-owners"),
+        (without_placements, "state-schema"),
+        (locked_by_nobody, "state-locks"),
+    ],
+)
+@pytest.mark.parametrize("first", [30, 33, 47])
+def test_what_is_broken_for_a_while_is_found_where_it_begins(broken, rule, first):
+    """A release with a fault that a later entry heals, long before all is checked again."""
+    versions = {item.metadata.epoch: item for item in replayed(ENTRIES)}
+
+    def crooked(sealed, onto):
+        found = versions[sealed.epoch]
+        if not first <= sealed.epoch < first + 9:
+            return found
+        changed = msgspec.structs.replace(found.metadata, **broken(found.metadata))
+        return Applied(changed, found.hash)
+
+    found = [item for item in errors_in(audited(kept(ENTRIES), step=crooked)) if item.rule == rule]
+    thorough = audited(kept(ENTRIES), step=crooked, thorough=True)
+
+    assert found
+    assert found[0].epoch == first
+    assert {item.rule for item in found} <= {item.rule for item in thorough.findings}
 
 
 def test_metadata_that_cannot_be_checked_is_a_finding():

@@ -277,6 +277,21 @@ def owner_that_left():
     return forged(found, directory=replace(directory, epoch=found.epoch))
 
 
+def owner_that_left_by_itself():
+    """No range changes owners."""
+    found = step("SetExtension")
+    directory = found.after.directory.with_state(NodeId(1), NodeState.LEFT)
+    return forged(found, directory=replace(directory, epoch=found.epoch))
+
+
+def range_with_too_few_readers():
+    found = step("MidJoin")
+    placement = found.after.placements.placed[KEY]
+    groups = tuple(replace(group, owners=group.owners[:1]) for group in placement.reads.groups)
+    reads = replace(placement.reads, groups=groups)
+    return forged(found, placements=placed(found.after, replace(placement, reads=reads)))
+
+
 def unknown_owner():
     found = step("StartJoin")
     directory = replace(found.after.directory.without(NodeId(1)), epoch=found.epoch)
@@ -391,10 +406,11 @@ FORGERIES = {
     "locks": [lost_lock, wider_lock, conflicting_locks, narrow_lock],
     "outside-lock": [change_without_lock],
     "sessions": [session_left_open, session_from_nowhere, session_closed_by_another],
-    "known-owners": [owner_that_left, unknown_owner],
+    "known-owners": [owner_that_left, unknown_owner, owner_that_left_by_itself],
     "readers-write": [reader_that_never_wrote, reader_that_does_not_write],
     "no-gap": [range_without_owner],
     "planned-owners": [unplanned_writer, owners_changed_by_prepare],
+    "copies": [range_with_too_few_readers],
     "quorums": [disjoint_owners],
     "jump": [jump_without_consent],
     "barrier": [no_evidence, thin_evidence, target_not_heard],
