@@ -28,7 +28,7 @@ from audit.replay import Unchecked, first_usable
 from audit.rules import RULES, broken
 from audit.tracing import NONE_STANDING, Standing, standing
 from audit.transition import Transition
-from audit.walking import REPLAY, Walk
+from audit.walking import REPLAY, UNFINISHED, Walk
 from log.chain import Tip
 from log.replay import Applied
 from metadata.epoch import Epoch
@@ -289,7 +289,12 @@ class _Gathered:
 
 
 def rank_of(rule: str) -> int:
-    """What a replay finds first at an epoch: broken rules, then a repeated id, then the rest."""
+    """What a replay finds first at an epoch: broken rules, then a repeated id, then the rest.
+
+    What is unfinished comes last, though it may be said by a stretch that begins there.
+    """
     if rule in _RULES_FIRST:
         return 0
+    if rule == UNFINISHED:
+        return 3
     return 1 if rule == ENTRY_ID else 2
