@@ -181,8 +181,9 @@ def narrowed(known: Narrowing, by: Filter) -> Narrowing:
     match by:
         case EqualTo(("epoch",), int(value)):
             return known.within(first=value, last=value)
-        case In(("epoch",), values) if values:
-            return known.within(first=min(values), last=max(values))
+        case In(("epoch",), values) if epochs := [value for value in values if value is not None]:
+            # A row is in a list by equality, and nothing equals NULL.
+            return known.within(first=min(epochs), last=max(epochs))
         case GreaterThan(("epoch",), int(value)):
             return known.within(first=value + 1)
         case GreaterThanOrEqual(("epoch",), int(value)):

@@ -123,7 +123,11 @@ async def _kept(release: Release, tip: Tip, dsn: str) -> None:
                 "another one.",
                 Exit.REFUSED,
             )
-        await PostgresProofs(sessions).keep(release, tip, by="audit reproduce", is_another_log=True)
+        proofs, log = PostgresProofs(sessions), PostgresLog(sessions)
+        known = await proofs.find(release)
+        # Of this log the greater proof stays; what is kept of another one is worth nothing.
+        is_other = known is not None and await log.hash_at(known.epoch) != known.hash
+        await proofs.keep(release, tip, by="audit reproduce", is_another_log=is_other)
     finally:
         await sessions.close()
 

@@ -18,12 +18,12 @@ import pytest
 from typer.testing import CliRunner
 
 from audit.reproduce import PostgresProofs, installed_release
-from log.chain import NO_ENTRIES, tip_of
+from log.chain import NO_ENTRIES, Tip, tip_of
 from log.postgres import PostgresLog
 from log.postgres_room import make_room
 from log.postgres_sessions import Sessions
 from log.replay import replay
-from metadata.epoch import EMPTY
+from metadata.epoch import EMPTY, Epoch
 from ringlog.main import app
 from services.local.ports import ADDRESS, ANY, HeldPorts
 from snapshots.postgres import PostgresSnapshots
@@ -225,6 +225,28 @@ async def test_the_command_keeps_its_result_for_every_cms(filled, archive):
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout)["epoch"] == 300
     assert await kept_in(filled) == tip_of(ENTRIES[-1])
+
+
+async def test_a_lesser_proof_of_the_same_log_takes_nothing_back(filled, archive):
+    whole = ("--archive", archive, "--keep")
+    first = await asyncio.to_thread(run, *whole, RINGLOG_POSTGRES_DSN=filled)
+    again = await asyncio.to_thread(run, *whole, "--up-to", 10, RINGLOG_POSTGRES_DSN=filled)
+
+    assert (first.exit_code, again.exit_code) == (0, 0), again.output
+    assert await kept_in(filled) == tip_of(ENTRIES[-1])
+
+
+async def test_a_proof_of_another_log_is_replaced(filled, archive):
+    sessions = Sessions(filled)
+    alien = Tip(Epoch(299), bytes(32))
+    await PostgresProofs(sessions).keep(installed_release(), alien, by="another")
+    await sessions.close()
+    words = ("--archive", archive, "--keep", "--up-to", 10)
+
+    told = await asyncio.to_thread(run, *words, RINGLOG_POSTGRES_DSN=filled)
+
+    assert told.exit_code == 0, told.output
+    assert await kept_in(filled) == tip_of(ENTRIES[9])
 
 
 async def test_nothing_is_kept_beside_another_log_or_of_a_part(database, filled, archive, tmp_path):

@@ -9,16 +9,23 @@ import pytest
 
 from audit import codecs
 from audit.archive import (
+    CHECKPOINT,
     MANIFEST,
     TILES,
+    CheckpointFile,
+    checkpoint_path,
+    described,
     read_manifest,
 )
+from audit.checkpoints import Checkpoint, parse_checkpoint
 from audit.exporting import export
 from audit.folder import folder
+from audit.history import metadata_at
+from audit.notes import SignedNote
 from audit.reading import open_archive
+from audit.stored_snapshots import encode_snapshot
 from audit.verify import Fault, Given, Verified, verify
 from log.chain import seal
-from log.replay import replay
 from metadata.epoch import Epoch
 from tests.archives import (
     KEY,
@@ -227,10 +234,11 @@ def test_a_manifest_that_is_laid_out_otherwise_is_found(small, tmp_path, indent)
 def test_an_untouched_archive_raises_no_alarm(tmp_path, number):
     chance = random.Random(SEED + number)
     print("seed", SEED + number)
-    length = chance.randrange(1, 900)
+    length = chance.randrange(1, 900) if number < 16 else chance.randrange(3000, 9000)
     cuts = sorted(chance.sample(range(1, length + 1), min(length, chance.randrange(4))))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("audit.segments.SEGMENT_ENTRIES_MAX", chance.randrange(1, 400))
+        entries_max = chance.randrange(1, 400) if number < 16 else chance.randrange(200, 4000)
+        patched.setattr("audit.segments.SEGMENT_ENTRIES_MAX", entries_max)
         entries = entries_of(length, salt=str(number))
         archived(tmp_path, entries, signed_at=cuts, snapshots={length // 2, length})
 
@@ -314,14 +322,62 @@ def test_whatever_is_changed_in_a_large_archive_is_located(large, tmp_path, numb
     assert fault.epoch == segment.first + place + (number == 4)
 
 
+@pytest.mark.parametrize("number", range(3))
+def test_a_file_cut_short_in_a_large_archive_is_found(large, tmp_path, number):
+    print("seed", SEED + number)
+    forger = Forger(large, tmp_path / "copy", SEED + number)
+    manifest = forger.manifest
+    path = [forger.any_file(), forger.any_segment().path, manifest.snapshots[0].path][number]
+    data = forger.get(path)
+    forger.put(path, data[: forger.chance.randrange(len(data))])
+
+    assert_located(fault_in(forger.archive), path, manifest)
+
+
+def test_a_replaced_snapshot_in_a_large_archive_is_found(large, tmp_path):
+    """By that of another epoch, with the manifest mended around it."""
+    print("seed", SEED)
+    forger = Forger(large, tmp_path / "copy", SEED)
+    archive = open_archive(large)
+    one, other = forger.chance.sample(archive.snapshots(), 2)
+    true, false = archive.snapshot(one), archive.snapshot(other)
+    file, data = encode_snapshot(msgspec.structs.replace(false, epoch=one, hash=true.hash))
+    forger.put(file.path, data)
+    named = {item.epoch: item for item in forger.manifest.snapshots} | {one: file}
+    forger.mend(snapshots=tuple(named[epoch] for epoch in sorted(named)))
+
+    fault = fault_in(forger.archive)
+
+    assert (fault.where, fault.epoch) == (file.path, one)
+
+
+def test_a_forged_checkpoint_of_a_large_archive_is_found(large, tmp_path):
+    """Another root under the signature that there is, and in every place where it stands."""
+    forger = Forger(large, tmp_path / "copy", SEED)
+    signed = parse_checkpoint(forger.get(CHECKPOINT))
+    other = Checkpoint(signed.checkpoint.origin, LARGE, bytes(32))
+    data = SignedNote(other.text, signed.note.signatures).encode()
+    plain = described("", data)
+    file = CheckpointFile(
+        path=checkpoint_path(LARGE, plain.sha256),
+        sha256=plain.sha256,
+        size_bytes=len(data),
+        epoch=LARGE,
+    )
+    forger.put(file.path, data)
+    forger.put(CHECKPOINT, data)
+    forger.mend(checkpoints=(file,))
+
+    assert fault_in(forger.archive).where == file.path
+
+
 def test_a_large_history_hashed_anew_from_the_middle_is_found(large, tmp_path):
     seed = SEED
     print("seed", seed)
-    place = random.Random(seed).randrange(LARGE - 5000, LARGE)
+    place = random.Random(seed).randrange(1, LARGE)
     archive = open_archive(large)
     entries = list(archive.entries(Epoch(0), Epoch(place)))
-    applied = archive.restored(Epoch(75_000))
-    applied = replay(entries[75_000:], applied)
+    applied = metadata_at(archive, Epoch(place))
     for number in range(place, LARGE):
         step = committed(SetExtension(name="forged", value=str(number)), applied)
         entries.append(step.sealed)

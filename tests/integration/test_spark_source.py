@@ -136,6 +136,8 @@ def test_parts_begin_at_snapshots_and_leave_nothing_out(small):
         ([GreaterThan(("epoch",), 7), LessThanOrEqual(("epoch",), 9)], 7, 9, None),
         ([GreaterThanOrEqual(("epoch",), 7), LessThan(("epoch",), 9)], 6, 8, None),
         ([In(("epoch",), (9, 3, 4)), IsNotNull(("epoch",))], 2, 9, None),
+        ([In(("epoch",), (None, 9, 3))], 2, 9, None),
+        ([In(("epoch",), (None,))], 0, 100, None),
         ([EqualTo(("kind",), "Register")], 0, 100, {"Register"}),
         (
             [In(("kind",), ("Register", "Startup")), EqualTo(("kind",), "Startup")],
