@@ -16,6 +16,7 @@ from metadata.epoch import Epoch
 from ringlog.commands.log import _row
 from ringlog.main import app
 from snapshots.store import Snapshot
+from tests.e2e.command_schema import valid
 from tests.golden.history import history as golden
 from tests.histories import kept
 
@@ -201,7 +202,8 @@ def test_several_archives_are_verified_as_one_history(archive, tmp_path):
     torn = run("verify", first, second)
 
     assert (sound.exit_code, json.loads(sound.stdout)["holds"]) == (0, True), sound.output
-    assert [part["after"] for part in json.loads(sound.stdout)["archives"]] == [40, 0]
+    parts = valid("audit verify", json.loads(sound.stdout))["archives"]
+    assert [part["after"] for part in parts] == [40, 0]
     assert f"{first}: epochs 1 to 40: verified and anchored" in said
     assert f"{second}: epochs 41 to 64: verified and anchored" in said
     assert (twice.exit_code, "leave one of them out" in twice.output) == (2, True)

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
+from audit.errors import ArchiveError
 from audit.findings import Finding, Grade
 from audit.pictures import LEFT, RIGHT, WIDTH, Axis, areas, largest, timeline
 from audit.replay import audited
@@ -242,3 +243,7 @@ def test_a_replay_that_takes_notes_finds_the_same():
     history = kept(entries())
 
     assert live_report().contents.replay == audited(history)
+
+
+def test_a_sentence_about_an_archive_ends_once():
+    assert str(ArchiveError("a", "it is so.", epoch=Epoch(7))) == "a, epoch 7: it is so."
