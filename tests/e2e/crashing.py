@@ -30,6 +30,7 @@ STAGED_TIMEOUT_S = 90.0
 """Longer than a node leaves alone what a job staged after its session was closed."""
 LOOK_EVERY_S = 0.05
 LOOK_TIMEOUT_S = 5.0
+LOG_SHOWN_MAX = 6000
 TOKENS = 4
 OTHER = "node-2"
 """A node of the cluster that has a part in every sequence: there are as many as copies."""
@@ -63,6 +64,7 @@ class CrashTown:
         self.next: Any = None
         self._folder = folder
         self._spares = 0
+        self._used = set[int]()
         self._session = aiohttp.ClientSession()
 
     async def close(self):
@@ -82,8 +84,12 @@ class CrashTown:
         if cell is not None and (cell.step, cell.moment) == ("start", "before"):
             self._signal_driver(signal.SIGSTOP)
         async with self.begun(kind) as log:
-            is_late, note = (False, "") if cell is None else await self._struck(cell, log)
-            ended = await self.ended(kind, log)
+            try:
+                is_late, note = (False, "") if cell is None else await self._struck(cell, log)
+                ended = await self.ended(kind, log)
+            except TimeoutError:
+                await self._tell()
+                raise
         took_s = asyncio.get_running_loop().time() - started_s
         return Result(cell=cell, ended=ended, took_s=took_s, is_late=is_late, note=note)
 
@@ -107,7 +113,7 @@ class CrashTown:
         self._spares += 1
         name = f"spare-{self._spares}"
         found = Spare(self._folder / name, self._cms_url(), name)
-        found.start()
+        found.start(self._used)
         await self.until(lambda: self._number(found), KNOWN_TIMEOUT_S)
         return found
 
@@ -203,6 +209,13 @@ class CrashTown:
         ended = "cancelled" if log.taken["cancel"].is_set() else "forward"
         await self._settle(kind, ended)
         return ended
+
+    async def _tell(self):
+        """What an operator would look at."""
+        print(f"sequences: {await self.seen()}")
+        for name in ("driver-1", "supervisor", "cms-1"):
+            log = (self.place.path / f"{name}.log").read_text(errors="replace")
+            print(f"{name}: {log[-LOG_SHOWN_MAX:]}")
 
     async def seen(self):
         """Sequences as the CMS tells of them."""

@@ -35,9 +35,12 @@ class Spare:
     def pid(self):
         return self._process.pid
 
-    def start(self):
+    def start(self, used):
+        """At a port of its own, `used` from then on: nodes that left keep theirs."""
         self.folder.mkdir()
-        self.address = f"127.0.0.1:{self._held.enter_context(HeldPorts()).hold()}"
+        port = self._held.enter_context(HeldPorts()).hold_new(used)
+        used.add(port)
+        self.address = f"127.0.0.1:{port}"
         self._keeping = asyncio.create_task(self._keep())
 
     def kill(self):

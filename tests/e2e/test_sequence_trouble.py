@@ -100,7 +100,7 @@ class Town:
     def spare(self, folder):
         """Runs until all tests are over: what it has won by one belongs to the next."""
         spare = Spare(folder, cms_of(self.place), folder.name)
-        spare.start()
+        spare.start(set())
         self.spares.push_async_callback(spare.stop)
         return spare
 
