@@ -22,7 +22,7 @@ from tests.e2e.traffic import Traffic
 from transformations.schema import CreateKeyspace, CreateTable
 
 SEED = int(os.environ.get("MATRIX_SEED") or random.randrange(1 << 30))
-CELLS = os.environ.get("MATRIX_CELLS") or "6"
+CELLS = os.environ.get("MATRIX_CELLS") or "25"
 """A number, `all`, or names: `join-mid-spark-before,…`."""
 TABLE = os.environ.get("MATRIX_TABLE")
 CELL_TIMEOUT_S = 700
