@@ -8,7 +8,7 @@ QUICK := $(wildcard tests/unit tests/tidy tests/scenarios tests/golden)
 PAIRED := $(wildcard tests/contract tests/integration tests/simulation)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo test test-unit test-long test-matrix test-compose check fmt bench bench-core bench-log bench-fanout bench-audit bench-movement bench-console screenshots lock clean
+.PHONY: help setup setup-browser demo test test-unit test-matrix test-compose check fmt bench bench-core bench-log bench-fanout bench-audit bench-movement bench-console screenshots lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,9 +27,6 @@ test: check setup-browser ## check, then run every test
 
 test-unit: setup ## run the quick tests: unit, tidy, scenarios, golden
 	$(BIN)/pytest -q -n 2 --dist loadgroup $(QUICK)
-
-test-long: setup ## run the tests that make test leaves out to stay within its time
-	$(BIN)/pytest -m long
 
 test-matrix: setup ## kill everything in every moment of every sequence; MATRIX_TABLE=FILE for the table
 	MATRIX_CELLS=all $(BIN)/pytest -q -s tests/e2e/test_crash_matrix.py

@@ -13,7 +13,7 @@ from services.local.kafka_ivy import java
 from tests.e2e.guides import walk
 from tests.e2e.place import a_place
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.long]
+pytestmark = pytest.mark.timeout(600)
 
 PORTS = ("7480", "7481", "7504", "7505", "7506")
 """Those that guides use as examples; tests take free ones."""

@@ -121,7 +121,6 @@ def rows(place):
     return [row(place, f"o{number}")["columns"]["price"] for number in range(ROWS)]
 
 
-@pytest.mark.long
 def test_rows_move_with_their_ranges(place):
     place.json("up", "--detach", "--port", "0", "--nodes", "3")
     place.run("commit", *KEYSPACE)

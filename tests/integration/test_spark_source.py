@@ -384,7 +384,6 @@ async def test_the_guide(warm_spark, tmp_path):
     assert [line for line in expected if line not in "\n".join(printed)] == []
 
 
-@pytest.mark.long
 def test_the_example_and_the_verb_run_by_themselves(archive):
     """Each with a Spark of its own."""
     root = Path(__file__).parents[2]
