@@ -81,10 +81,13 @@ make_venv() {
 setup_requirements() {
     make_venv
     echo "setup: installing pinned requirements (a minute or two the first time)"
-    local pip=("$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes)
+    # The lock is complete, hence no dependencies: looking for them, pip takes `name[extra]` for
+    # something that is not pinned, and fails as soon as anybody releases a newer one.
+    local pip=("$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes)
     # What builds source distributions comes from the lock as well, hence no isolated builds.
     "${pip[@]}" -r requirements/build.txt
     "${pip[@]}" --no-build-isolation -r requirements/dev.txt
+    "$VENV/bin/python" -m pip check >/dev/null || die "the pinned requirements do not fit together: run \`make lock\`"
     touch "$VENV/.requirements"
 }
 

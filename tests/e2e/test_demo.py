@@ -61,7 +61,7 @@ def left_nothing(folder):
 def test_a_cluster_changes_under_load_and_keeps_every_promise(folder):
     """A join with kills in the middle, a replace and a leave; then everything is checked."""
     finished = subprocess.run(
-        (*COMMAND, "--quick", "--no-kafka"),
+        (*COMMAND, "--quick"),
         cwd=folder,
         env=environment(),
         capture_output=True,

@@ -39,3 +39,16 @@ def test_every_pin_has_a_hash(lock):
 
     for pin in re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]:
         assert "--hash=sha256:" in pin, pin.splitlines()[0]
+
+
+@pytest.mark.parametrize("path", ["deploy/setup.sh", "deploy/Dockerfile"])
+def test_nothing_is_looked_for_beside_the_lock(path):
+    """Or a release of somebody else's, made tomorrow, breaks what is installed today."""
+    installs = [
+        line
+        for line in (ROOT / path).read_text(encoding="utf-8").splitlines()
+        if "--require-hashes" in line
+    ]
+
+    assert installs
+    assert not [line for line in installs if "--no-deps" not in line]
