@@ -94,7 +94,8 @@ def test_the_doctor_finds_nothing_wrong(stack):
 
     assert found["healthy"], found["findings"]
     checked = {item["name"]: item["state"] for item in found["checks"]}
-    assert {checked[name] for name in ("connection", "processes", "versions", "lag")} == {"well"}
+    # Whoever names a cluster by its address alone cannot look at its processes.
+    assert {checked[name] for name in ("connection", "versions", "lag")} == {"well"}
 
 
 def test_the_guide_does_what_it_says(stack):
