@@ -13,7 +13,7 @@ from audit.errors import ArchiveError, NotThereError
 from audit.folder import Folder
 from audit.keys import PublicKey
 from audit.notes import NoteError
-from audit.signing import read_checkpoint
+from audit.stored_checkpoints import read_checkpoint
 from metadata.epoch import Epoch
 
 

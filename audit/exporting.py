@@ -35,9 +35,11 @@ class Export:
     source still has the history that the archive holds.
     """
 
-    def __init__(self, into: Folder, writer: ArchiveWriter) -> None:
+    def __init__(self, into: Folder, writer: ArchiveWriter, before: Archive | None) -> None:
         self._into = into
         self._writer = writer
+        self._before = before
+        self._seen: Tip | None = None
         self._held: Iterator[SealedEntry] | None = None
 
     @property
@@ -48,12 +50,18 @@ class Export:
         """Append an entry, or see that one from before the tip is the same in the archive."""
         if sealed.epoch > self.tip.epoch:
             self._writer.append(sealed)
-            return
+        elif self._hash_at(sealed.epoch) != sealed.hash:
+            raise OtherHistoryError(self._into.name, sealed.epoch)
+        self._seen = Tip(sealed.epoch, sealed.hash)
+
+    def _hash_at(self, epoch: Epoch) -> bytes:
+        """Of an entry that the archive has; they are asked for in order."""
+        if epoch == self.tip.epoch:
+            return self.tip.hash
         if self._held is None:
             archive = Archive(self._into, read_manifest(self._into))
-            self._held = archive.entries(Epoch(sealed.epoch - 1), self.tip.epoch)
-        if next(self._held).hash != sealed.hash:
-            raise OtherHistoryError(self._into.name, sealed.epoch)
+            self._held = archive.entries(Epoch(epoch - 1), self.tip.epoch)
+        return next(self._held).hash
 
     def wanted(self, epochs: Iterable[Epoch]) -> list[Epoch]:
         """Which of the source's snapshots to keep: some way apart, and the newest."""
@@ -76,7 +84,7 @@ class Export:
         """Make all of it part of the archive, and sign it where keys are given."""
         self._writer.commit()
         if keys:
-            sign_held(self._into, keys, at_s=at_s)
+            sign_held(self._into, keys, seen=self._seen, before=self._before, at_s=at_s)
         return read_manifest(self._into)
 
 
@@ -89,7 +97,8 @@ def begin_export(
     `codec` is for what is written from now on; an archive may hold files of several.
     """
     with into.alone():
-        begun = Export(into, ArchiveWriter(into, resume(into, continuing=continuing), codec))
+        writer = ArchiveWriter(into, resume(into, continuing=continuing), codec)
+        begun = Export(into, writer, continuing)
         if continuing is not None and continuing.tip.epoch in continuing.snapshots():
             # With it the new archive can be replayed without the one before.
             begun.keep(continuing.snapshot(continuing.tip.epoch))

@@ -14,7 +14,7 @@ from audit.notes import NoteError
 from audit.reading import Archive, join, open_archive
 from audit.replay import Progress, Report, audited
 from audit.report_chronicle import Chronicle, Chronicler
-from audit.signing import read_checkpoint
+from audit.stored_checkpoints import read_checkpoint
 from audit.verify import Given, Verdict, Verified, verify_all
 from metadata.epoch import EMPTY, Epoch
 

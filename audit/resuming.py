@@ -24,6 +24,7 @@ from audit.folder import PARTIAL, Folder
 from audit.reading import Archive
 from audit.seams import encode_seam, read_seam
 from audit.segments import SEGMENT_FILE_BYTES_MAX, is_full
+from audit.stored_checkpoints import unnamed_checkpoints
 from audit.tile_files import read_tile, tiles_in
 from audit.tiles import TileTree, tree_from
 from log.chain import Tip
@@ -32,7 +33,7 @@ from metadata.epoch import Epoch
 
 _OURS = re.compile(
     rf"(?:{SEGMENTS}/\d{{12,}}-\d{{12,}}\.avro|(?:{SNAPSHOTS}|{SEAMS})/\d{{12,}}\.avro"
-    rf"|{CHECKPOINTS}/\d{{12,}}-[0-9a-f]{{8}})(?:{re.escape(PARTIAL)})?"
+    rf"|{CHECKPOINTS}/\d{{12,}}-[0-9a-f]{{8}}(?={re.escape(PARTIAL)}))(?:{re.escape(PARTIAL)})?"
 )
 
 
@@ -55,6 +56,7 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
 def resume(into: Folder, *, continuing: Archive | None = None) -> Resumed:
     """What is in the folder; an empty one begins at the origin, or behind another archive."""
     manifest = find_manifest(into)
+    unnamed_checkpoints(into, manifest)
     _sweep(into, manifest)
     if manifest is None:
         return _begun(into, continuing)
@@ -115,7 +117,10 @@ def _last_entry(archive: Archive) -> tuple[SeamEntry, bytes] | None:
 
 
 def _sweep(into: Folder, manifest: Manifest | None) -> None:
-    """Remove what a crash left: it may be of a history that went another way since."""
+    """Remove what a crash left: it may be of a history that went another way since.
+
+    Not checkpoints: those that a crash left go when the archive is signed again.
+    """
     named: set[str] = set()
     size = 0
     if manifest is not None:

@@ -15,40 +15,51 @@ from audit.archive import (
     read_manifest,
     write_manifest,
 )
-from audit.checkpoints import (
-    CHECKPOINT_BYTES_MAX,
-    Checkpoint,
-    SignedCheckpoint,
-    origin_of,
-    parse_checkpoint,
-    sign,
-)
+from audit.checkpoints import Checkpoint, SignedCheckpoint, origin_of, sign
 from audit.errors import ArchiveError
 from audit.folder import Folder
 from audit.keys import PrivateKey
-from audit.notes import NoteError
+from audit.reading import Archive
+from audit.rebuilding import rebuilt
 from audit.resuming import tree_at
+from audit.stored_checkpoints import read_checkpoint, unnamed_checkpoints
 from audit.tile_files import TileFiles
+from log.chain import Tip
 from metadata.epoch import Epoch
 
 
 def sign_archive(files: Folder, keys: Sequence[PrivateKey], *, at_s: int = 0) -> SignedCheckpoint:
-    """Sign the tree of all entries; signatures that it has already stay."""
+    """Sign the tree of all entries; signatures that it has already stay.
+
+    For who knows that its last entry is the log's; the others follow from that one.
+    """
     with files.alone():
-        return sign_held(files, keys, at_s=at_s)
+        return sign_held(files, keys, seen=read_manifest(files).tip.tip, at_s=at_s)
 
 
-def sign_held(files: Folder, keys: Sequence[PrivateKey], *, at_s: int = 0) -> SignedCheckpoint:
-    """The same for who is alone in the folder already.
+def sign_held(
+    files: Folder,
+    keys: Sequence[PrivateKey],
+    *,
+    seen: Tip | None,
+    before: Archive | None = None,
+    at_s: int = 0,
+) -> SignedCheckpoint:
+    """The same for who is alone in the folder already and saw the log itself end with `seen`.
 
     Refuses to sign what does not extend the newest checkpoint: a log that signs two histories
-    can no longer be believed. Whether the entries are sound is for `verify` to find out first.
+    can no longer be believed. Nor is the folder believed: see `rebuilt`. `before` is the archive
+    that it begins behind, which only the first signature needs.
     """
     manifest = read_manifest(files)
+    left = unnamed_checkpoints(files, manifest)
     tree_at(files, manifest.tip)
     newest = newest_checkpoint(files, manifest)
+    publics = [key.public for key in keys]
     checkpoint = Checkpoint(
-        origin_of(manifest.cluster), manifest.tip.epoch, bytes.fromhex(manifest.tip.root)
+        origin_of(manifest.cluster),
+        manifest.tip.epoch,
+        rebuilt(Archive(files, manifest), publics, seen=seen, before=before),
     )
     # By its whole text: lines that follow the root would be signed as well.
     if newest is not None and newest.note.text == checkpoint.text:
@@ -57,7 +68,7 @@ def sign_held(files: Folder, keys: Sequence[PrivateKey], *, at_s: int = 0) -> Si
             signed = signed.signed(key, at_s=at_s)
     else:
         signed = sign(checkpoint, keys, at_s=at_s)
-    _store(files, manifest, signed)
+    _store(files, manifest, signed, left)
     return signed
 
 
@@ -75,20 +86,13 @@ def newest_checkpoint(files: Folder, manifest: Manifest) -> SignedCheckpoint | N
     return found
 
 
-def read_checkpoint(files: Folder, file: CheckpointFile) -> SignedCheckpoint:
-    data = files.read(file.path, bytes_max=CHECKPOINT_BYTES_MAX)
-    if not file.fits(data):
-        raise ArchiveError(file.path, "it is not the file of the manifest")
-    try:
-        return parse_checkpoint(data)
-    except NoteError as error:
-        raise ArchiveError(file.path, str(error)) from error
-
-
-def _store(files: Folder, manifest: Manifest, signed: SignedCheckpoint) -> None:
+def _store(
+    files: Folder, manifest: Manifest, signed: SignedCheckpoint, left: Sequence[str]
+) -> None:
     """The manifest names the new file before the old one goes.
 
-    C2SP's copy is at all times one that the manifest names, or the manifest names none.
+    C2SP's copy is at all times one that the manifest names, or the manifest names none. `left`
+    are files of crashes before, which go with those that this one replaces.
     """
     data = signed.encode()
     size = signed.checkpoint.size
@@ -106,6 +110,6 @@ def _store(files: Folder, manifest: Manifest, signed: SignedCheckpoint) -> None:
         write_manifest(files, signed_one, over=manifest)
     files.write(CHECKPOINT, data)
     files.settle()
-    for item in manifest.checkpoints:
-        if item.epoch == size and item != file:
-            files.delete(item.path)
+    replaced = [item.path for item in manifest.checkpoints if item.epoch == size]
+    for path in {*left, *replaced} - {file.path}:
+        files.delete(path)

@@ -12,6 +12,7 @@ import typer
 from ringlog.commands.audit_source import (
     ArchiveOption,
     UpToOption,
+    epoch_or_start,
     epoch_or_tip,
     history,
     opened,
@@ -86,7 +87,7 @@ def export(  # noqa: PLR0913 one parameter per option
                     Exit.REFUSED,
                 )
             # The last one that the archive has comes again, to see that it is the same log.
-            begin = max(running.tip.epoch - 1, 0 if before is None else before.tip.epoch)
+            begin = max(running.tip.epoch - 1, epoch_or_start(found, None))
             for sealed in _watched(found.entries(Epoch(begin), end_at), begin, end_at, watch):
                 running.take(sealed)
             _keep_snapshots(found, running)
