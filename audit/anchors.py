@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import NoReturn
 
 import msgspec
 
-from audit.archive import CHECKPOINT, Manifest
-from audit.checkpoints import CHECKPOINT_BYTES_MAX, SignedCheckpoint, origin_of, parse_checkpoint
+from audit.archive import CHECKPOINT, Manifest, checkpoint_path
+from audit.checkpoints import CHECKPOINT_BYTES_MAX, SignedCheckpoint, origin_of
 from audit.errors import ArchiveError, NotThereError
 from audit.folder import Folder
 from audit.keys import PublicKey
 from audit.notes import NoteError
-from audit.stored_checkpoints import read_checkpoint
+from audit.stored_checkpoints import parsed, read_checkpoint
 from metadata.epoch import Epoch
 
 
@@ -43,10 +44,7 @@ def anchors_of(
     for item, signed in zip(manifest.checkpoints, named, strict=True):
         if item.epoch != signed.checkpoint.size:
             _refuse(item.path, f"it is of {signed.checkpoint.size} entries, not of {item.epoch}")
-    if named:
-        _check_copy(files, named)
-    else:
-        kept = [*_unnamed(files), *kept]
+    kept = [*_ahead(files, named), *kept]
     paths = [item.path for item in manifest.checkpoints] + [item.where for item in kept]
     found = zip(paths, [*named, *map(_parsed, kept)], strict=True)
     anchors = [_anchor(where, signed, manifest, keys) for where, signed in found]
@@ -72,14 +70,45 @@ def _anchor(
     )
 
 
-def _check_copy(files: Folder, named: Sequence[SignedCheckpoint]) -> None:
-    """`checkpoint` is one that the manifest names, perhaps from before more keys had signed it."""
-    copy = _parsed(Kept(CHECKPOINT, files.read(CHECKPOINT, bytes_max=CHECKPOINT_BYTES_MAX))).note
-    if not any(
-        copy.text == signed.note.text and set(copy.signatures) <= set(signed.note.signatures)
-        for signed in named
-    ):
-        _refuse(CHECKPOINT, "it is none of the checkpoints that the manifest names")
+def _ahead(files: Folder, named: Sequence[SignedCheckpoint]) -> list[Kept]:
+    """`checkpoint`, unless it is the newest that the manifest names; it must not be an older one.
+
+    A crash while signing leaves one that the manifest does not name yet, and its file. It has to
+    agree with the entries, too.
+    """
+    try:
+        copy = Kept(CHECKPOINT, files.read(CHECKPOINT, bytes_max=CHECKPOINT_BYTES_MAX))
+    except NotThereError:
+        if named:
+            raise
+        return []
+    if not named:
+        return [copy]
+    newest = named[-1]
+    if copy.data == newest.encode():
+        return []
+    if not _follows(_parsed(copy), newest) or not _has_file(files, copy):
+        _refuse(CHECKPOINT, "it is not the newest checkpoint that the manifest names")
+    return [copy]
+
+
+def _follows(copy: SignedCheckpoint, newest: SignedCheckpoint) -> bool:
+    """Whether signing comes to it next: by more entries, or by signatures that none gave way to."""
+    if copy.note.text == newest.note.text:
+        return _signers(newest) <= _signers(copy)
+    return copy.checkpoint.size > newest.checkpoint.size
+
+
+def _signers(signed: SignedCheckpoint) -> set[tuple[str, bytes]]:
+    return {(item.name, item.id) for item in signed.note.signatures}
+
+
+def _has_file(files: Folder, copy: Kept) -> bool:
+    path = checkpoint_path(size_of(copy), sha256(copy.data).hexdigest())
+    try:
+        return files.read(path, bytes_max=CHECKPOINT_BYTES_MAX) == copy.data
+    except NotThereError:
+        return False
 
 
 def size_of(kept: Kept) -> int:
@@ -87,19 +116,8 @@ def size_of(kept: Kept) -> int:
     return _parsed(kept).checkpoint.size
 
 
-def _unnamed(files: Folder) -> list[Kept]:
-    """One that a crash while signing left before the manifest named it; it has to agree, too."""
-    try:
-        return [Kept(CHECKPOINT, files.read(CHECKPOINT, bytes_max=CHECKPOINT_BYTES_MAX))]
-    except NotThereError:
-        return []
-
-
 def _parsed(kept: Kept) -> SignedCheckpoint:
-    try:
-        return parse_checkpoint(kept.data)
-    except NoteError as error:
-        raise ArchiveError(kept.where, str(error)) from error
+    return parsed(kept.where, kept.data)
 
 
 def _refuse(where: str, fault: str) -> NoReturn:

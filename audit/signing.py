@@ -89,10 +89,9 @@ def newest_checkpoint(files: Folder, manifest: Manifest) -> SignedCheckpoint | N
 def _store(
     files: Folder, manifest: Manifest, signed: SignedCheckpoint, left: Sequence[str]
 ) -> None:
-    """The manifest names the new file before the old one goes.
+    """The copy for C2SP is the newest that the manifest names or, after a crash, one ahead of it.
 
-    C2SP's copy is at all times one that the manifest names, or the manifest names none. `left`
-    are files of crashes before, which go with those that this one replaces.
+    `left` are files of crashes before, which go with those that this one replaces.
     """
     data = signed.encode()
     size = signed.checkpoint.size
@@ -100,16 +99,14 @@ def _store(
     file = CheckpointFile(
         path=checkpoint_path(size, digest), sha256=digest, size_bytes=len(data), epoch=size
     )
-    if not manifest.checkpoints:
-        files.write(CHECKPOINT, data)
     if file not in manifest.checkpoints:
         files.write(file.path, data)
-        files.settle()
+    files.write(CHECKPOINT, data)
+    files.settle()
+    if file not in manifest.checkpoints:
         others = tuple(item for item in manifest.checkpoints if item.epoch != size)
         signed_one = msgspec.structs.replace(manifest, checkpoints=(*others, file))
         write_manifest(files, signed_one, over=manifest)
-    files.write(CHECKPOINT, data)
-    files.settle()
     replaced = [item.path for item in manifest.checkpoints if item.epoch == size]
     for path in {*left, *replaced} - {file.path}:
         files.delete(path)

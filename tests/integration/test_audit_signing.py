@@ -9,17 +9,18 @@ import pytest
 from pyarrow import fs
 
 from audit.archive import CHECKPOINT, CHECKPOINTS, CheckpointFile, checkpoint_path
-from audit.checkpoints import Checkpoint, origin_of, sign
+from audit.checkpoints import Checkpoint, origin_of, parse_checkpoint, sign
 from audit.errors import ArchiveError
 from audit.exporting import export
 from audit.folder import Folder, folder
+from audit.keys import generate
 from audit.merkle import leaf_hash, root_of
 from audit.notes import SignedNote
 from audit.reading import open_archive
 from audit.signing import sign_archive
 from audit.tile_files import read_tile
 from audit.tiles import TILE_WIDTH, tree_from
-from audit.verify import Given, Verified, verify
+from audit.verify import Fault, Given, Verified, verify
 from metadata.cluster import ClusterId
 from tests.archives import KEY, OTHER_CLUSTER, OTHER_KEY, entries_of
 from tests.forging import Forger
@@ -194,3 +195,36 @@ def test_only_a_true_signature_of_the_key_on_this_log_is_believed(tmp_path):
         named(forger, note, 800)
         with pytest.raises(ArchiveError, match=said):
             sign_archive(folder(forger.archive), [KEY])
+
+
+def set_back(forger):
+    """`checkpoint` as somebody without the key could make it from what there is."""
+    newest = parse_checkpoint(forger.get(CHECKPOINT)).note
+    one, other = newest.signatures
+    file = forger.manifest.checkpoints[0]
+    return {
+        "an older one": forger.get(file.path),
+        "without a signature": SignedNote(newest.text, (one,)).encode(),
+        "in another order": SignedNote(newest.text, (other, one)).encode(),
+        "with one twice": SignedNote(newest.text, (one, other, other)).encode(),
+        "with one more": newest.signed(generate("stranger")).encode(),
+    }
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_checkpoint_that_was_set_back_is_found(tmp_path, number):
+    """It is where others look for the newest: by it they would miss what came since."""
+    export(ENTRIES[:500], folder(tmp_path / "archive"), keys=[KEY])
+    export(ENTRIES[499:800], folder(tmp_path / "archive"), keys=[KEY, OTHER_KEY])
+    forger = Forger(tmp_path / "archive", tmp_path / "copy", 0)
+    name, data = list(set_back(forger).items())[number]
+    forger.put(CHECKPOINT, data)
+
+    for given in (Given(), GIVEN):
+        verdict = verify(forger.archive, given)
+        assert isinstance(verdict, Fault), name
+        assert verdict.sentence == (
+            "checkpoint: it is not the newest checkpoint that the manifest names."
+        )
+    sign_archive(folder(forger.archive), [KEY])
+    assert isinstance(verify(forger.archive, GIVEN), Verified)
