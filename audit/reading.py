@@ -149,10 +149,16 @@ class Joined:
         return sorted({epoch for archive in self.archives for epoch in archive.snapshots()})
 
     def snapshot(self, epoch: Epoch) -> Snapshot:
-        return self.archives[self._holding(epoch)].snapshot(epoch)
+        return self._listing(epoch).snapshot(epoch)
 
     def restored(self, epoch: Epoch) -> Applied:
-        return self.archives[self._holding(epoch)].restored(epoch)
+        return self._listing(epoch).restored(epoch)
+
+    def _listing(self, epoch: Epoch) -> Archive:
+        """At a seam the snapshot may be in the archive before it or in the one behind it."""
+        held = self.archives[self._holding(epoch)]
+        spanning = (item for item in self.archives if item.after.epoch <= epoch <= item.tip.epoch)
+        return next((item for item in spanning if epoch in item.snapshots()), held)
 
     def _holding(self, epoch: Epoch) -> int:
         tips = [archive.tip.epoch for archive in self.archives[:-1]]
