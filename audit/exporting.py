@@ -9,6 +9,7 @@ from audit.archive import Manifest, find_manifest, read_manifest
 from audit.codecs import DEFAULT
 from audit.errors import OtherHistoryError
 from audit.folder import Folder
+from audit.history import metadata_at
 from audit.keys import PrivateKey
 from audit.reading import Archive
 from audit.resuming import resume
@@ -18,6 +19,7 @@ from log.chain import Tip
 from log.entry import SealedEntry
 from log.store import LogStore
 from metadata.epoch import EMPTY, Epoch
+from snapshots.restore import written
 from snapshots.store import Snapshot, SnapshotStore
 
 SNAPSHOT_ENTRIES_BETWEEN = 1000
@@ -99,10 +101,18 @@ def begin_export(
     with into.alone():
         writer = ArchiveWriter(into, resume(into, continuing=continuing), codec)
         begun = Export(into, writer, continuing)
-        if continuing is not None and continuing.tip.epoch in continuing.snapshots():
-            # With it the new archive can be replayed without the one before.
-            begun.keep(continuing.snapshot(continuing.tip.epoch))
+        if continuing is not None and continuing.tip.epoch not in writer.snapshots:
+            _keep_first(begun, continuing)
         yield begun
+
+
+def _keep_first(running: Export, before: Archive) -> None:
+    """With a snapshot of where it begins an archive can be replayed without the one before.
+
+    Only behind an archive that has none itself, by an earlier release, it cannot be had.
+    """
+    if before.after.epoch == EMPTY or before.snapshots():
+        running.keep(written(metadata_at(before, before.tip.epoch)))
 
 
 def export(

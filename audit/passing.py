@@ -10,8 +10,10 @@ import msgspec
 from audit.anchors import Anchor
 from audit.archive import MANIFEST, Manifest, Segment, SnapshotFile
 from audit.containers import Stored
-from audit.errors import ArchiveError
+from audit.errors import ArchiveError, NotInARowError
 from audit.folder import Folder
+from audit.history import History, metadata_at
+from audit.reading import Archive
 from audit.resuming import tree_at
 from audit.seams import read_seam
 from audit.segments import SEGMENT_FILE_BYTES_MAX, chained
@@ -41,23 +43,26 @@ class Beginning(msgspec.Struct, frozen=True):
 
 
 def check_entries(
-    files: Folder,
-    manifest: Manifest,
+    archive: Archive,
     anchors: Sequence[Anchor],
     tiles: Iterable[Place],
     progress: Watch = lambda _done, _total: None,
     *,
     recompute: bool,
+    before: History | None,
 ) -> Beginning:
     """From the first entry to the last; the first fault is an `ArchiveError`.
 
-    `anchors` are in the order of their epochs and `tiles` are all that there are.
+    `anchors` are in the order of their epochs and `tiles` are all that there are. `before` is what
+    the archive continues, where that is at hand and sound: to recompute from where it has no
+    snapshot.
     """
+    files, manifest = archive.files, archive.manifest
     going = _Pass(files, manifest, tree_at(files, manifest.after), partial_widths(tiles))
     going.anchors.extend(anchors)
     seam = read_seam(files, manifest)
     if recompute:
-        going.applied = _start(files, manifest, seam)
+        going.applied = _start(archive, seam, before)
     beginning = going.start(seam)
     for segment in manifest.segments:
         going.check_segment(segment)
@@ -211,22 +216,26 @@ def _digest_at_seam(file: SnapshotFile, seam: SealedEntry | None) -> bytes:
     return bytes.fromhex(file.digest) if seam is None else seam.entry.digest
 
 
-def _start(files: Folder, manifest: Manifest, seam: SealedEntry | None) -> Applied:
-    """What the first entry is executed on: nothing, or the snapshot where the archive begins."""
-    after = manifest.after.tip
+def _start(archive: Archive, seam: SealedEntry | None, before: History | None) -> Applied:
+    """What the first entry is executed on: nothing, or the metadata where the archive begins."""
+    after = archive.after
     if after.epoch == EMPTY:
         return NOTHING_APPLIED
-    for file in manifest.snapshots[:1]:
+    for file in archive.manifest.snapshots[:1]:
         if file.epoch == after.epoch:
             return applied_from(
-                read_snapshot(files, file),
+                read_snapshot(archive.files, file),
                 digest=_digest_at_seam(file, seam),
                 entry_hash=after.hash,
-                cluster=manifest.cluster,
+                cluster=archive.manifest.cluster,
             )
-    raise ArchiveError(
-        MANIFEST, f"to recompute digests it needs a snapshot of epoch {after.epoch}, its beginning"
-    )
+    if before is None or before.tip != after:
+        raise NotInARowError(
+            archive.files.name,
+            f"to recompute digests it needs a snapshot of epoch {after.epoch}, its beginning, or a "
+            "sound archive that ends there: name that one, too",
+        )
+    return metadata_at(before, after.epoch)
 
 
 def _recomputed(stored: Stored, onto: Applied, path: str) -> Applied:

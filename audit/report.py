@@ -29,6 +29,7 @@ class Trust(StrEnum):
     TAMPERED = "tampered"
     BROKEN = "broken"
     MISUSED = "misused"
+    UNRECOMPUTED = "unrecomputed"
     UNANCHORED = "unanchored"
     ANCHORED = "anchored"
 
@@ -89,7 +90,9 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
             return Trust.MISUSED
         if faulty or self.contents is None:
             return Trust.TAMPERED
-        if self.contents.replay is None or not self.contents.replay.holds:
+        if self.contents.replay is None:
+            return Trust.UNRECOMPUTED
+        if not self.contents.replay.holds:
             return Trust.BROKEN
         is_anchored = all(source.is_anchored for source in self.sources)
         return Trust.ANCHORED if is_anchored else Trust.UNANCHORED
@@ -107,6 +110,11 @@ class AuditReport(msgspec.Struct, frozen=True, kw_only=True):
                 return "The files are intact, but this history does not hold."
             case Trust.MISUSED:
                 return "These archives do not follow one another. Nothing is said of what they say."
+            case Trust.UNRECOMPUTED:
+                return (
+                    "The files are intact, but not recomputed: the history begins without a "
+                    "snapshot. Name the archive before it, too."
+                )
             case Trust.UNANCHORED:
                 return "Everything fits together, but nobody vouches for all of it."
             case Trust.ANCHORED:

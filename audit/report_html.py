@@ -24,6 +24,7 @@ _MARKS = {
     Trust.TAMPERED: "✗ Tampered or damaged",
     Trust.BROKEN: "✗ Does not hold",
     Trust.MISUSED: "✗ Not in a row",
+    Trust.UNRECOMPUTED: "○ Not recomputed",
     Trust.UNANCHORED: "○ Consistent, not anchored",
     Trust.ANCHORED: "✓ Verified and anchored",
 }
@@ -60,7 +61,8 @@ def _verdict(report: AuditReport) -> Iterator[str]:
 def _replay_said(report: AuditReport) -> str:
     replay = report.contents.replay if report.contents is not None else None
     if replay is None:
-        return "No entry could be replayed."
+        is_intact = report.trust is Trust.UNRECOMPUTED
+        return "No entry was executed again." if is_intact else "No entry could be replayed."
     others = sum(replay.counts.values()) - replay.errors
     said = f"{replay.entries:,} entries were executed again and held against all rules: "
     said += f"{replay.errors:,} errors, {others:,} warnings and notes."

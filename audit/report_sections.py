@@ -170,8 +170,12 @@ def proofs_section(report: AuditReport) -> Iterator[str]:
     is_live = contents is not None and contents.root is None
     if is_live:
         yield "ringlog audit export backup/ --sign THE_PRIVATE_KEY"
-    for name in ["backup/"] if is_live else [source.name for source in report.sources]:
-        yield f"ringlog audit verify {escape(name)} --key THE_PUBLIC_KEY --recompute"
+    places = ["backup/"] if is_live else dict.fromkeys(source.name for source in report.sources)
+    # Together, because one may need the metadata in which another ends.
+    words = ["ringlog audit verify", *map(escape, places), "--key THE_PUBLIC_KEY"]
+    if report.trust is not Trust.UNRECOMPUTED:
+        words.append("--recompute")
+    yield " ".join(words)
     yield "</pre></section>"
 
 

@@ -41,7 +41,8 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .verdict h2 { font-size: 1.35rem; margin-bottom: 6px; }
 .verdict ul { margin: 6px 0 0; padding-left: 20px; }
 .verdict.anchored { border-color: var(--good); background: var(--good-back); color: var(--good); }
-.verdict.unanchored { border-color: var(--warn); background: var(--warn-back); color: var(--warn); }
+.verdict.unanchored, .verdict.unrecomputed {
+  border-color: var(--warn); background: var(--warn-back); color: var(--warn); }
 .verdict.tampered, .verdict.broken, .verdict.misused {
   border-color: var(--bad); background: var(--bad-back); color: var(--bad); }
 dl.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr));

@@ -11,9 +11,10 @@ from audit.anchors import Anchor, Kept, anchors_of, size_of
 from audit.archive import CHECKPOINT, MANIFEST, Manifest, read_manifest
 from audit.errors import ArchiveError, NotInARowError
 from audit.folder import Folder, folder
+from audit.history import History
 from audit.keys import PublicKey
 from audit.passing import Watch, check_entries
-from audit.reading import join, open_archive
+from audit.reading import Archive, join, open_archive
 from audit.tiles import Place, place_of
 from log.chain import Tip
 from metadata.cluster import ClusterId
@@ -104,8 +105,14 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_GIVEN = Given()
 
 
-def verify(place: str | Path | Folder, given: Given = NOTHING_GIVEN) -> Verified | Fault:
-    """What is to be said about the archive. Reads all of it, a segment at a time."""
+def verify(
+    place: str | Path | Folder, given: Given = NOTHING_GIVEN, *, before: History | None = None
+) -> Verified | Fault:
+    """What is to be said about the archive. Reads all of it, a segment at a time.
+
+    `before` is what it continues, verified already: where it begins without a snapshot, digests
+    are recomputed from there.
+    """
     try:
         files = place if isinstance(place, Folder) else folder(place)
         manifest = read_manifest(files)
@@ -113,7 +120,12 @@ def verify(place: str | Path | Folder, given: Given = NOTHING_GIVEN) -> Verified
         paths = list(files.paths())
         tiles = _tiles(paths, manifest.tip.epoch)
         beginning = check_entries(
-            files, manifest, anchors, tiles.values(), given.progress, recompute=given.recompute
+            Archive(files, manifest),
+            anchors,
+            tiles.values(),
+            given.progress,
+            recompute=given.recompute,
+            before=before,
         )
     except ArchiveError as error:
         return fault_of(error)
@@ -133,10 +145,13 @@ def verify(place: str | Path | Folder, given: Given = NOTHING_GIVEN) -> Verified
 def verify_all(places: Sequence[str | Path], given: Given = NOTHING_GIVEN) -> list[Verdict]:
     """On each archive and, where all are sound by themselves, on whether they are one history."""
     spans = [_span(place) for place in places]
-    verdicts = [
-        verify(place, msgspec.structs.replace(given, checkpoints=_kept_for(number, spans, given)))
-        for number, place in enumerate(places)
-    ]
+    found: dict[int, Verdict] = {}
+    for number in sorted(range(len(places)), key=lambda number: spans[number] or (0, 0)):
+        ours = msgspec.structs.replace(given, checkpoints=_kept_for(number, spans, given))
+        earlier = [places[other] for other in found if isinstance(found[other], Verified)]
+        before = _row_of(earlier) if given.recompute else None
+        found[number] = verify(places[number], ours, before=before)
+    verdicts = [found[number] for number in range(len(places))]
     if len(places) > 1 and not any(isinstance(verdict, Fault) for verdict in verdicts):
         try:
             join([open_archive(place) for place in places])
@@ -148,6 +163,14 @@ def verify_all(places: Sequence[str | Path], given: Given = NOTHING_GIVEN) -> li
 def fault_of(error: ArchiveError) -> Fault:
     is_misuse = isinstance(error, NotInARowError)
     return Fault(where=error.where, epoch=error.epoch, fault=error.fault, is_misuse=is_misuse)
+
+
+def _row_of(places: Sequence[str | Path]) -> History | None:
+    """None where they are not in a row, which is said when all are seen."""
+    try:
+        return join([open_archive(place) for place in places]) if places else None
+    except ArchiveError:
+        return None
 
 
 def _span(place: str | Path) -> tuple[int, int] | None:

@@ -18,15 +18,19 @@ Report = Callable[[Epoch, str], None]
 """Told of a snapshot that could not be used, and why."""
 
 
-async def taken(applied: Applied) -> Snapshot:
-    """The version written out; in a thread, because a large one takes a while."""
-    image = await asyncio.to_thread(encode_image, applied.metadata)
+def written(applied: Applied) -> Snapshot:
+    """The version written out."""
     return Snapshot(
         epoch=applied.metadata.epoch,
         digest=applied.metadata.digest,
         hash=applied.hash,
-        image=image,
+        image=encode_image(applied.metadata),
     )
+
+
+async def taken(applied: Applied) -> Snapshot:
+    """The same in a thread, because a large one takes a while."""
+    return await asyncio.to_thread(written, applied)
 
 
 async def newest_usable(store: SnapshotStore, *, up_to: Epoch, report: Report) -> Applied:

@@ -31,6 +31,16 @@ from metadata.epoch import Epoch
 Entries = list[SealedEntry]
 
 
+def without_snapshots(place: Path) -> Path:
+    """As earlier releases wrote an archive behind one that had no snapshot at its end."""
+    manifest = read_manifest(folder(place))
+    for file in manifest.snapshots:
+        (place / file.path).unlink()
+    bare = msgspec.structs.replace(manifest, snapshots=())
+    (place / MANIFEST).write_bytes(encode_manifest(bare))
+    return place
+
+
 class Forger:
     """Works on a copy; chance comes from a seed."""
 

@@ -109,23 +109,14 @@ def _watched(
 
 def _keep_snapshots(found: History, running: Export) -> None:
     from audit.history import SnapshotUnusableError
-    from encoding.images import encode_image
-    from snapshots.store import Snapshot
+    from snapshots.restore import written
 
     for epoch in running.wanted(found.snapshots()):
         try:
             applied = found.restored(epoch)
         except SnapshotUnusableError:
             continue  # It shortens nothing if it cannot be read.
-        metadata = applied.metadata
-        running.keep(
-            Snapshot(
-                epoch=epoch,
-                digest=metadata.digest,
-                hash=applied.hash,
-                image=encode_image(metadata),
-            )
-        )
+        running.keep(written(applied))
 
 
 def _now_s() -> int:

@@ -57,7 +57,8 @@ def report(  # noqa: PLR0913 one parameter per option
     else:
         say(f"{out}: {found.headline}", err=not found.holds, fg=None if found.holds else "red")
     if not found.holds:
-        raise typer.Exit(Exit.WRONG_USE if found.trust == "misused" else Exit.REFUSED)
+        is_misuse = found.trust in {"misused", "unrecomputed"}
+        raise typer.Exit(Exit.WRONG_USE if is_misuse else Exit.REFUSED)
 
 
 def _reported(

@@ -38,6 +38,7 @@ from tests.archives import (
     snapshot_of,
     snapshots_at,
 )
+from tests.forging import without_snapshots
 from tests.golden.history import history
 from transformations.extensions import SetExtension
 
@@ -325,11 +326,13 @@ def test_without_a_snapshot_where_it_begins_digests_cannot_be_computed(tmp_path)
     export(ENTRIES[:700], folder(tmp_path / "first"))
     first = open_archive(tmp_path / "first")
     export(ENTRIES[700:900], folder(tmp_path / "second"), continuing=first)
+    without_snapshots(tmp_path / "second")
 
     assert sound(tmp_path / "second", Given()).tip.epoch == 900
     verdict = verify(tmp_path / "second", Given(recompute=True))
     assert isinstance(verdict, Fault)
     assert "it needs a snapshot of epoch 700, its beginning" in verdict.sentence
+    assert verdict.is_misuse
     with pytest.raises(ArchiveError, match="it does not begin where"):
         export(
             ENTRIES[900:], folder(tmp_path / "second"), continuing=open_archive(tmp_path / "second")
