@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ringlog.commands.audit_source import audit_sentences, opened
-from ringlog.commands.audit_verify import KeyOption, given
+from ringlog.commands.audit_verify import KeyOption, all_sound, given
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption
 from ringlog.commands.printing import print_json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from audit.importing import Importer
     from audit.lineage import Lineage
     from audit.reading import Archive, Joined
-    from audit.verify import Given, Verified
+    from audit.verify import Verified
 
 
 def import_archive(
@@ -59,7 +59,8 @@ def import_archive(
 
     with sentences(), audit_sentences():
         with counting("verifying") as watch:
-            verdicts = _verified(path, given(key, None, progress=watch))
+            brought = given(key, None, progress=watch)
+            verdicts = all_sound(path, brought, otherwise="Nothing is imported")
         signers = _signers(verdicts, is_wanted=bool(key) and not unsigned)
         archives = [opened(place) for place in path]
         source = archives[0] if len(archives) == 1 else join(archives)
@@ -74,17 +75,6 @@ def import_archive(
     for sentence in said:
         say(sentence)
     say(f"The log is restored up to epoch {lineage.epoch}, as lineage {lineage.id}.")
-
-
-def _verified(places: list[str], brought: Given) -> list[Verified]:
-    from audit.verify import Fault, Verified, verify_all
-
-    verdicts = verify_all(places, brought)
-    for verdict in verdicts:
-        if isinstance(verdict, Fault):
-            code = Exit.WRONG_USE if verdict.is_misuse else Exit.REFUSED
-            raise end(verdict.sentence, code)
-    return [verdict for verdict in verdicts if isinstance(verdict, Verified)]
 
 
 def _signers(verdicts: list[Verified], *, is_wanted: bool) -> tuple[str, ...]:

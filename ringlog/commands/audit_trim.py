@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ringlog.commands.audit_source import audit_sentences, opened
-from ringlog.commands.audit_verify import CheckpointOption, KeyOption, given
+from ringlog.commands.audit_verify import CheckpointOption, KeyOption, all_sound, given
 from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption
 from ringlog.commands.printing import print_json
@@ -16,9 +16,9 @@ from ringlog.commands.spinning import counting, spinning
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
-    from audit.reading import Archive, Joined
+    from audit.reading import Joined
     from audit.trimming import Plan
-    from audit.verify import Given, Verified
+    from audit.verify import Verified
     from metadata.epoch import Epoch
 
 
@@ -68,33 +68,13 @@ def trim(  # noqa: PLR0913 one parameter per option
     from metadata.epoch import Epoch
 
     with sentences(), audit_sentences():
-        archives = [opened(place) for place in archive]
         with counting("verifying") as watch:
-            verdicts = [
-                _verified(
-                    found,
-                    given(key, checkpoint, recompute=_begins_with_metadata(found), progress=watch),
-                )
-                for found in archives
-            ]
-        source = join(archives)
+            brought = given(key, checkpoint, recompute=True, progress=watch)
+            verdicts = all_sound(archive, brought, otherwise="Nothing is trimmed")
+        source = join([opened(place) for place in archive])
         with spinning("trimming" if yes else "looking at the log"):
             plan = asyncio.run(_trimmed(source, verdicts, dsn, Epoch(up_to), name if yes else None))
     _say(plan, is_done=yes, as_json=as_json)
-
-
-def _begins_with_metadata(archive: Archive) -> bool:
-    """Whether its entries can be executed again without the archive before it."""
-    return archive.after.epoch == 0 or archive.after.epoch in archive.snapshots()
-
-
-def _verified(archive: Archive, brought: Given) -> Verified:
-    from audit.verify import Verified, verify
-
-    verdict = verify(archive.files, brought)
-    if not isinstance(verdict, Verified):
-        raise end(f"Nothing is trimmed: {verdict.sentence}", Exit.REFUSED)
-    return verdict
 
 
 async def _trimmed(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ringlog.commands.audit_source import audit_sentences
-from ringlog.commands.ending import Exit, sentences
+from ringlog.commands.ending import Exit, end, sentences
 from ringlog.commands.options import JsonOption
 from ringlog.commands.printing import print_json
 from ringlog.commands.saying import say
@@ -17,7 +17,7 @@ from ringlog.commands.spinning import Watch, counting
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
-    from audit.verify import Given, Verdict
+    from audit.verify import Given, Verdict, Verified
 
 STRAYS_SHOWN_MAX = 5
 
@@ -83,6 +83,18 @@ def given(
         recompute=recompute,
         progress=progress,
     )
+
+
+def all_sound(places: Sequence[str], brought: Given, *, otherwise: str) -> list[Verified]:
+    """The verdicts on all, which are one history; `otherwise` begins what is said if not."""
+    from audit.verify import Fault, Verified, verify_all
+
+    verdicts = verify_all(places, brought)
+    for verdict in verdicts:
+        if isinstance(verdict, Fault):
+            code = Exit.WRONG_USE if verdict.is_misuse else Exit.REFUSED
+            raise end(f"{otherwise}: {verdict.sentence}", code)
+    return [verdict for verdict in verdicts if isinstance(verdict, Verified)]
 
 
 def _print(places: Sequence[str], verdicts: Sequence[Verdict]) -> None:

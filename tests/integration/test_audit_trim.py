@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import asyncpg
+import msgspec
 import pytest
 
 from audit.exporting import export, export_live, stored_entries
@@ -15,7 +16,7 @@ from audit.importing import Importer, Target, import_archive
 from audit.lineage import PostgresLineages
 from audit.reading import open_archive
 from audit.verify import Given, Verified, verify
-from log.chain import Tip
+from log.chain import Tip, seal
 from log.postgres import PostgresLog
 from log.postgres_room import divide, make_room
 from log.postgres_sessions import Sessions
@@ -27,6 +28,7 @@ from migrations.failure import MigrationError
 from snapshots.postgres import PostgresSnapshots
 from snapshots.restore import newest_usable
 from tests.archives import KEY, committed, entries_of, snapshot_of, snapshots_at
+from tests.forging import without_snapshots
 from tests.integration.trimmed import SIZE, asked, audit, filled, signed_archive, trimmed
 from transformations.extensions import SetExtension
 
@@ -135,6 +137,40 @@ async def test_archives_that_follow_one_another_hold_it_together(live, tmp_path)
     both = ("--archive", first, "--archive", second)
     done = await audit(
         "trim", "--up-to", 2500, *both, "--key", key, "--yes", RINGLOG_POSTGRES_DSN=live
+    )
+
+    assert done.exit_code == 0, done.output
+    assert await first_epoch(live) == 2000
+
+
+async def test_archives_in_a_row_are_all_executed_again(live, tmp_path):
+    """Also one that begins without a snapshot: it is executed on what the one before it ends in."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    key = signed_archive(first, ENTRIES[:1500])
+    digest = msgspec.structs.replace(ENTRIES[1500].entry, digest=bytes(32))
+    false = seal(digest, ENTRIES[1499].hash)
+    export([false], folder(second), keys=[KEY], continuing=open_archive(first))
+    without_snapshots(second)
+    both = ("--archive", first, "--archive", second)
+
+    said = await audit(
+        *("trim", "--up-to", 1501, *both, "--key", key, "--yes"), RINGLOG_POSTGRES_DSN=live
+    )
+
+    assert said.exit_code == 1
+    assert "epoch 1501: the metadata has another digest than the entry says" in said.output
+    assert await first_epoch(live) == 1
+
+
+async def test_a_checkpoint_is_held_against_the_archive_that_holds_its_epoch(live, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    key = signed_archive(first, ENTRIES[:1500])
+    export(ENTRIES[1500:2900], folder(second), keys=[KEY], continuing=open_archive(first))
+    both = ("--archive", second, "--archive", first)
+    kept = ("--checkpoint", first / "checkpoint", "--checkpoint", second / "checkpoint")
+
+    done = await audit(
+        *("trim", "--up-to", 2500, *both, *kept, "--key", key, "--yes"), RINGLOG_POSTGRES_DSN=live
     )
 
     assert done.exit_code == 0, done.output
