@@ -33,7 +33,10 @@ class WitnessError(Exception):
 def check_extends(
     given: SignedCheckpoint, before: SignedCheckpoint | None, proof: Sequence[bytes]
 ) -> None:
-    """Raise unless the log that is stated extends the one that was cosigned before."""
+    """Raise unless the log that is stated extends the one that was cosigned before.
+
+    A log that grew and gives no proof has an empty one.
+    """
     if before is None:
         return
     new, old = given.checkpoint, before.checkpoint
@@ -42,6 +45,11 @@ def check_extends(
     if new.size < old.size:
         raise ForkError(
             f"The log has {new.size} entries, and {old.size} were cosigned: it has lost some."
+        )
+    if not proof and new.size > old.size > 0:
+        raise ForkError(
+            f"The log of {new.size} entries was not proved to extend the one of {old.size} that "
+            "was cosigned."
         )
     if not consistency_holds(old.size, old.root, new.size, new.root, proof):
         raise ForkError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,17 +80,26 @@ def _watch(made: Witness, proofs: LiveProofs, *, as_json: bool) -> None:
 
 def _looked(made: Witness, proofs: LiveProofs) -> SignedCheckpoint:
     from audit.witnessing import ForkError
+    from client.errors import ClientError
 
     given = proofs.checkpoint()
     last = made.last()
-    size = given.checkpoint.size
+    proof: Sequence[bytes] = ()
+    answered = ""
     # A log that shrank, or is another one of the same size, needs no proof to be refused.
-    grew = last is not None and last.checkpoint.size < size
-    proof = proofs.consistency(last.checkpoint.size, size) if last is not None and grew else ()
+    if last is not None and last.checkpoint.size < given.checkpoint.size:
+        try:
+            proof = proofs.consistency(last.checkpoint.size, given.checkpoint.size)
+        except ClientError as error:
+            # One that is away is asked again. Whatever else it says instead of a proof does not
+            # undo what it signed, which is evidence.
+            if error.retriable:
+                raise
+            answered = f" Asked for the proof it answered: {error}"
     try:
         return made.cosign(given, proof, at_s=int(time.time()))
     except ForkError as error:
-        raise end(f"REFUSED: {error}", Exit.REFUSED) from None
+        raise end(f"REFUSED: {error}{answered}", Exit.REFUSED) from None
 
 
 def _say(signed: SignedCheckpoint, *, as_json: bool) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from audit.anchors import Kept
 from audit.bundle import check_bundle, decode_bundle
@@ -32,11 +35,14 @@ def keys(tmp_path):
     return tmp_path
 
 
-async def looked(keys, client, *more):
-    url = str(client.session._base_url)
+async def looked(keys, client):
+    return await looked_at(keys, str(client.session._base_url))
+
+
+async def looked_at(keys, url):
     return await audit(
         *("witness", "--key", keys / "witness.key", "--log-key", keys / "log.pub"),
-        *("--keep-in", keys / "seen", "--url", url, "--once", *more),
+        *("--keep-in", keys / "seen", "--url", url, "--once"),
     )
 
 
@@ -86,6 +92,57 @@ async def test_a_forked_log_is_refused(keys, entries, said):
     assert evidence.checkpoint.size == len(entries)
     async with served(GROWN) as client:
         assert (await looked(keys, client)).exit_code == 0
+
+
+@asynccontextmanager
+async def answering(note, response):
+    """A log that shows a checkpoint, and something else instead of a proof."""
+
+    async def checkpoint(_):
+        return web.Response(text=note.decode())
+
+    async def consistency(_):
+        return response()
+
+    app = web.Application()
+    app.router.add_get("/v1/checkpoint", checkpoint)
+    app.router.add_get("/v1/proofs/consistency", consistency)
+    async with TestServer(app) as server:
+        yield str(server.make_url("/"))
+
+
+def problem(status):
+    return web.json_response({"status": status, "code": "not_found", "title": "No"}, status=status)
+
+
+NO_PROOFS = {
+    "not found": lambda: problem(404),
+    "failed": lambda: problem(500),
+    "a page": lambda: web.Response(status=404, text="<h1>not here</h1>", content_type="text/html"),
+    "garbage": lambda: web.Response(body=b"\xff{", content_type="application/json"),
+    "no proof": lambda: web.json_response({"proof": []}),
+    "no hashes": lambda: web.json_response({"proof": ["ab"]}),
+    "too much": lambda: web.json_response({"proof": ["00" * 32] * 1000}),
+}
+
+
+@pytest.mark.parametrize("instead", NO_PROOFS)
+async def test_a_forked_log_that_gives_no_proof_leaves_evidence(keys, instead):
+    """What it signed is what convicts it, whatever it says when asked to explain."""
+    async with served() as client:
+        assert (await looked(keys, client)).exit_code == 0
+    kept = (keys / "seen" / "checkpoint").read_bytes()
+    forked, _ = await stated(FORKED)
+
+    async with answering(forked.encode(), NO_PROOFS[instead]) as url:
+        refused = await looked_at(keys, url)
+
+    assert refused.exit_code == 1, refused.output
+    assert (
+        "REFUSED: The log of 720 entries was not proved to extend the one of 700" in refused.output
+    )
+    assert (keys / "seen" / "refused").read_bytes() == forked.encode()
+    assert (keys / "seen" / "checkpoint").read_bytes() == kept
 
 
 async def test_only_what_the_log_signed_is_looked_at(keys):
