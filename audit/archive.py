@@ -196,6 +196,8 @@ def _fault_of(manifest: Manifest) -> str | None:
 
 def _fault_at_seam(manifest: Manifest) -> str | None:
     found, after = manifest.seam_entry, manifest.after
+    if after.epoch == 0 and (after != ORIGIN or found is not UNSET):
+        return "it begins with the first epoch, and before that there is neither hash nor entry"
     if (found is UNSET) != (manifest.format == "ringlog.archive.v1"):
         return "its format is not that of what it names"
     if found is not UNSET and (found.path, found.first, found.last, found.hash) != (

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import random
+from hashlib import sha256
 
 import msgspec
 import pytest
 from msgspec import UNSET
 
-from audit.archive import MANIFEST, encode_manifest, read_manifest, seam_path
+from audit.archive import (
+    CHECKPOINT,
+    MANIFEST,
+    ORIGIN,
+    Seam,
+    SeamEntry,
+    encode_manifest,
+    read_manifest,
+    seam_path,
+)
+from audit.containers import entry_container
 from audit.errors import ArchiveError
 from audit.exporting import begin_export, export
 from audit.folder import folder
@@ -16,7 +27,9 @@ from audit.history import SnapshotUnusableError, metadata_at
 from audit.reading import Archive, join, open_archive
 from audit.report import Made, Trust, report_on_archives
 from audit.seams import encode_seam
+from audit.segments import schema_notes
 from audit.stored_snapshots import encode_snapshot
+from audit.tiles import TileTree
 from audit.verify import Fault, Given, Verified, verify
 from log.chain import seal
 from log.replay import replay
@@ -300,6 +313,61 @@ def test_a_seam_of_another_cluster_or_epoch_is_found(tmp_path):
     forger.mend(after=false, tip=false, seam_entry=entry, snapshots=())
 
     assert fault_in(forger.archive).where in {MANIFEST, entry.path}
+
+
+@pytest.mark.parametrize("changed", ["hash", "root"])
+def test_a_chain_that_does_not_begin_with_nothing_is_found(tmp_path, changed):
+    """Hashed anew from the first entry on, so that each follows the one before."""
+    tip, forged = bytes([7] * 32), []
+    for sealed in ENTRIES[:20]:
+        forged.append(seal(sealed.entry, tip))
+        tip = forged[-1].hash
+    begun = msgspec.structs.replace(ORIGIN, **{changed: "07" * 32})
+    archived(tmp_path / "archive", ENTRIES[:20], snapshots=set())
+    forger = Forger(tmp_path / "archive", tmp_path / "copy", 0)
+    (segment,) = forger.manifest.segments
+    if changed == "hash":
+        forger.rewrite(segment, lambda _: forged)
+        (segment,) = forger.manifest.segments
+        mended = msgspec.structs.replace(segment, previous_hash="07" * 32, hash=tip.hex())
+        tree = TileTree()
+        for sealed in forged:
+            tree.append(sealed.hash)
+        for tile in tree.partial():
+            forger.put(tile.place.path, tile.data)
+        end = Seam(epoch=20, hash=tip.hex(), root=tree.root().hex())
+        forger.mend(after=begun, segments=(mended,), tip=end, checkpoints=())
+        (forger.archive / CHECKPOINT).unlink()
+    else:
+        forger.mend(after=begun)
+
+    fault = fault_in(forger.archive, Given())
+
+    assert fault.where == MANIFEST
+    assert "before that there is neither hash nor entry" in fault.fault
+
+
+def test_an_entry_before_the_first_is_found(tmp_path):
+    archived(tmp_path / "archive", ENTRIES[:20], snapshots=set())
+    forger = Forger(tmp_path / "archive", tmp_path / "copy", 0)
+    data = entry_container([], schema_notes(iter([])))
+    nothing = SeamEntry(
+        path=seam_path(0),
+        sha256=sha256(data).hexdigest(),
+        size_bytes=len(data),
+        first=1,
+        last=0,
+        payload_bytes=0,
+        previous_hash=ORIGIN.hash,
+        hash=ORIGIN.hash,
+        proof=(),
+    )
+    forger.put(nothing.path, data)
+    forger.mend(format="ringlog.archive.v2", seam_entry=nothing)
+
+    fault = fault_in(forger.archive, Given())
+
+    assert "before that there is neither hash nor entry" in fault.fault
 
 
 def test_what_was_exported_behind_another_keeps_no_snapshot_from_before_it(tmp_path):
