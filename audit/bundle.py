@@ -75,7 +75,10 @@ class Proved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prove(archive: Archive, epoch: Epoch, *, since: SignedCheckpoint | None = None) -> Bundle:
-    """Made from the archive's newest checkpoint; `since` is one that was kept from before."""
+    """Made from the archive's newest checkpoint; `since` is one that was kept from before.
+
+    An `ArchiveError` says so where the archive does not prove it.
+    """
     signed = newest_checkpoint(archive.files, archive.manifest)
     if signed is None:
         raise ArchiveError(archive.files.name, "it has no checkpoint to prove by: sign it first")
@@ -83,9 +86,16 @@ def prove(archive: Archive, epoch: Epoch, *, since: SignedCheckpoint | None = No
     if not archive.after.epoch < epoch <= size:
         raise ArchiveError(archive.files.name, f"epoch {epoch} is not among what was signed in it")
     sealed = archive.entry(epoch)
-    tree = archive.tree
-    earlier = None if since is None else _earlier(archive, since, size)
-    return bundled(sealed, signed, prove_inclusion(epoch - 1, size, tree.subtree), earlier)
+    proof = prove_inclusion(epoch - 1, size, archive.tree.subtree)
+    root = signed.checkpoint.root
+    if not inclusion_holds(leaf_hash(sealed.hash), epoch - 1, size, root, proof):
+        raise ArchiveError(
+            archive.files.name,
+            "its tiles do not prove that the entry is in what was signed: verify it",
+            epoch=epoch,
+        )
+    earlier = None if since is None else _earlier(archive, since, signed.checkpoint)
+    return bundled(sealed, signed, proof, earlier)
 
 
 def bundled(
@@ -152,9 +162,9 @@ def check_bundle(
     )
 
 
-def _earlier(archive: Archive, since: SignedCheckpoint, size: int) -> Earlier:
+def _earlier(archive: Archive, since: SignedCheckpoint, newest: Checkpoint) -> Earlier:
     old = since.checkpoint
-    if old.origin != origin_of(archive.manifest.cluster) or old.size > size:
+    if old.origin != origin_of(archive.manifest.cluster) or old.size > newest.size:
         raise ArchiveError(
             archive.files.name, f"it does not extend {old.origin} with {old.size} entries"
         )
@@ -162,7 +172,13 @@ def _earlier(archive: Archive, since: SignedCheckpoint, size: int) -> Earlier:
         raise ArchiveError(
             archive.files.name, "its entries are not those of the earlier checkpoint"
         )
-    return earlier_of(since, prove_consistency(old.size, size, archive.tree.subtree))
+    proof = prove_consistency(old.size, newest.size, archive.tree.subtree)
+    if not consistency_holds(old.size, old.root, newest.size, newest.root, proof):
+        raise ArchiveError(
+            archive.files.name,
+            "its tiles do not prove that it extends the earlier checkpoint: verify it",
+        )
+    return earlier_of(since, proof)
 
 
 def _extended(

@@ -9,6 +9,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from audit.archive import CHECKPOINT
 from audit.bundle import BundleError, check_bundle, decode_bundle, encode_bundle, prove
@@ -19,6 +20,7 @@ from audit.folder import folder
 from audit.reading import open_archive
 from audit.signing import sign_archive
 from metadata.epoch import Epoch
+from ringlog.main import app
 from tests.archives import KEY, OTHER_KEY, archived, entries_of
 
 ENTRIES = entries_of(1500)
@@ -127,3 +129,29 @@ def test_only_what_was_signed_is_proved(tmp_path):
         prove(
             open_archive(tmp_path), Epoch(5), since=parse_checkpoint(sign_elsewhere(tmp_path / "x"))
         )
+
+
+def test_an_archive_that_was_changed_proves_nothing_and_says_so(tmp_path):
+    """One hash in one tile, below those that the root is made of."""
+    archive, out = tmp_path / "archive", tmp_path / "proof"
+    archived(archive, ENTRIES[:800], signed_at=[100], snapshots=set())
+    shutil.copy(archive / open_archive(archive).manifest.checkpoints[0].path, tmp_path / "then")
+    tile = archive / "tile/0/000"
+    data = bytearray(tile.read_bytes())
+    data[32 * 150] ^= 1
+    tile.write_bytes(data)
+
+    def proved(epoch, *more):
+        words = ["prove", str(epoch), "--archive", str(archive), "--out", str(out), *more]
+        return CliRunner().invoke(app, ["audit", *words])
+
+    included = proved(150)
+    assert included.exit_code == 1, included.output
+    assert "epoch 150: its tiles do not prove that the entry is in what was signed" in (
+        included.stderr
+    )
+    grown = proved(700, "--since", str(tmp_path / "then"))
+    assert grown.exit_code == 1, grown.output
+    assert "do not prove that it extends the earlier checkpoint" in grown.stderr
+    assert not out.exists()
+    assert proved(700).exit_code == 0
