@@ -13,8 +13,6 @@ from metadata.epoch import Epoch
 ENTRIES_AHEAD = 1_000_000
 """More than are ever appended between two looks; small partitions are made up to 64 ahead."""
 LOOK_EVERY_S = 5.0
-PARTITION_EPOCHS_MIN = 1_000
-PARTITION_EPOCHS_MAX = 100_000_000
 
 
 async def divide(sessions: Sessions, epochs: int) -> bool:

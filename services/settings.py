@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from log.kafka_access import OPEN, Access, Login, Mechanism, Security
-from log.postgres_room import PARTITION_EPOCHS_MAX, PARTITION_EPOCHS_MIN
+from log.partitions import PARTITION_EPOCHS_MAX, PARTITION_EPOCHS_MIN
 from metadata.barriers import Level
 
 PREFIX = "RINGLOG_"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from log.partitions import PARTITION_EPOCHS_MAX, PARTITION_EPOCHS_MIN
 from ringlog.commands.audit_source import audit_sentences, opened
 from ringlog.commands.audit_verify import KeyOption, all_sound, given
 from ringlog.commands.ending import Exit, end, sentences
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from audit.verify import Verified
 
 
-def import_archive(
+def import_archive(  # noqa: PLR0913 one parameter per option
     path: Annotated[list[str], typer.Argument(help="An archive, or several that follow.")],
     *,
     dsn: Annotated[
@@ -39,6 +40,16 @@ def import_archive(
         bool,
         typer.Option("--unsigned", help="Take entries behind the last signature of --key, too."),
     ] = False,
+    partition_epochs: Annotated[
+        int | None,
+        typer.Option(
+            envvar="RINGLOG_PARTITION_EPOCHS",
+            min=PARTITION_EPOCHS_MIN,
+            max=PARTITION_EPOCHS_MAX,
+            help="How many epochs a partition holds, which is how finely the log can be trimmed.",
+            show_default=False,
+        ),
+    ] = None,
     name: Annotated[str, typer.Option(help="Who imports; kept with the log.")] = "import",
     as_json: JsonOption = False,
 ) -> None:
@@ -66,7 +77,7 @@ def import_archive(
         source = archives[0] if len(archives) == 1 else join(archives)
         by = Importer(name=name, lineage=uuid4(), anchored_by=signers)
         with counting("importing") as watch:
-            lineage = asyncio.run(_import(source, dsn, by, watch))
+            lineage = asyncio.run(_import(source, dsn, by, watch, partition_epochs))
     said = [verdict.sentence for verdict in verdicts]
     if as_json:
         where = {"lineage": str(lineage.id), "epoch": lineage.epoch, "hash": lineage.hash.hex()}
@@ -91,11 +102,14 @@ def _signers(verdicts: list[Verified], *, is_wanted: bool) -> tuple[str, ...]:
     return ()
 
 
-async def _import(source: Archive | Joined, dsn: str, by: Importer, watch: Watch) -> Lineage:
+async def _import(
+    source: Archive | Joined, dsn: str, by: Importer, watch: Watch, partition_epochs: int | None
+) -> Lineage:
     from audit.importing import Target
     from audit.importing import import_archive as fill
     from audit.lineage import PostgresLineages
     from log.postgres import PostgresLog
+    from log.postgres_room import divide
     from log.postgres_sessions import Sessions
     from migrations.apply import apply
     from snapshots.postgres import PostgresSnapshots
@@ -103,6 +117,9 @@ async def _import(source: Archive | Joined, dsn: str, by: Importer, watch: Watch
     await apply(dsn)
     stores = Sessions(dsn)
     try:
+        # Before the first entry: afterwards nobody can choose.
+        if partition_epochs is not None and not await divide(stores, partition_epochs):
+            say("The log has begun with partitions of another size, and keeps it.", err=True)
         target = Target(
             log=PostgresLog(stores),
             snapshots=PostgresSnapshots(stores),

@@ -355,6 +355,23 @@ async def test_an_import_fills_small_partitions(database, sessions, tmp_path):
     assert (await target.log.tip()).hash == ENTRIES[-1].hash
 
 
+async def test_a_restored_log_is_cut_as_finely_as_is_wanted(blank_database, tmp_path):
+    """It cannot be chosen afterwards, and the CMS comes only then."""
+    archive = tmp_path / "archive"
+    signed_archive(archive, ENTRIES)
+    wanted = {"RINGLOG_POSTGRES_DSN": blank_database, "RINGLOG_PARTITION_EPOCHS": str(SIZE)}
+    wrong = await audit("import", archive, **{**wanted, "RINGLOG_PARTITION_EPOCHS": "999"})
+    assert wrong.exit_code == 2
+
+    imported = await audit("import", archive, **wanted)
+    again = await audit("import", archive, "--partition-epochs", 2000, **wanted)
+
+    assert imported.exit_code == 0, imported.output
+    assert "begun with partitions of another size, and keeps it" in again.output
+    done = await trimmed(blank_database, archive, 2500, "--yes")
+    assert "Let go of epochs 1 to 1999" in done.output
+
+
 async def test_a_database_owner_who_is_no_superuser_hands_the_log_over(blank_database, tmp_path):
     name, secret = f"owner_{uuid4().hex}", uuid4().hex
     database = urlsplit(blank_database).path[1:]
