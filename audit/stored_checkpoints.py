@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 
 from audit.archive import CHECKPOINT, CHECKPOINTS, CheckpointFile, Manifest
-from audit.checkpoints import CHECKPOINT_BYTES_MAX, SignedCheckpoint, origin_of, parse_checkpoint
+from audit.checkpoints import (
+    CHECKPOINT_BYTES_MAX,
+    Checkpoint,
+    SignedCheckpoint,
+    origin_of,
+    parse_checkpoint,
+)
 from audit.errors import ArchiveError, NotThereError
 from audit.folder import Folder
 from audit.notes import NoteError
@@ -40,25 +45,34 @@ def unnamed_checkpoints(files: Folder, manifest: Manifest | None) -> Sequence[st
     named = set() if manifest is None else {item.path for item in manifest.checkpoints}
     found = [path for path in files.paths(CHECKPOINTS) if _NAMED_AS_OURS.fullmatch(path)]
     unnamed = [path for path in found if path not in named]
-    for path in unnamed:
-        _check_agrees(files, manifest, path)
-    if not named:
-        with suppress(NotThereError):
-            _check_agrees(files, manifest, CHECKPOINT)
+    for path in unnamed if named else [*unnamed, CHECKPOINT]:
+        data = _found(files, path)
+        if data is not None:
+            _check(path, data, files, manifest)
     return unnamed
 
 
-def _check_agrees(files: Folder, manifest: Manifest | None, path: str) -> None:
-    stated = parsed(path, files.read(path, bytes_max=CHECKPOINT_BYTES_MAX)).checkpoint
-    size = 0 if manifest is None else manifest.tip.epoch
-    if (
-        manifest is None
-        or stated.origin != origin_of(manifest.cluster)
-        or stated.size > size
-        or TileFiles(files, size).root_at(stated.size) != stated.root
-    ):
+def _found(files: Folder, path: str) -> bytes | None:
+    try:
+        return files.read(path, bytes_max=CHECKPOINT_BYTES_MAX)
+    except NotThereError:
+        return None
+
+
+def _check(path: str, data: bytes, files: Folder, manifest: Manifest | None) -> None:
+    stated = parsed(path, data).checkpoint
+    if manifest is None or not _is_of(stated, files, manifest):
         fault = (
             f"it was signed for {stated.size} entries that the archive does not hold, and the "
             "manifest does not name it: find out who changed what, or move it elsewhere"
         )
         raise ArchiveError(path, fault, epoch=Epoch(stated.size))
+
+
+def _is_of(stated: Checkpoint, files: Folder, manifest: Manifest) -> bool:
+    size = manifest.tip.epoch
+    return (
+        stated.origin == origin_of(manifest.cluster)
+        and manifest.after.epoch <= stated.size <= size
+        and TileFiles(files, size).root_at(stated.size) == stated.root
+    )

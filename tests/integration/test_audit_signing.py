@@ -82,6 +82,11 @@ def test_checkpoints_that_the_manifest_forgot_are_neither_removed_nor_passed_ove
             export(ENTRIES[799:], folder(forger.archive), keys=keys)
 
     assert signatures(forger) == before
+    for path in forger.files:
+        if path.startswith(CHECKPOINTS):
+            (forger.archive / path).unlink()
+    with pytest.raises(ArchiveError, match=r"^checkpoint, epoch 800: .* does not name it"):
+        export(ENTRIES[799:], folder(forger.archive))
     (forger.archive / "manifest.json").unlink()
     with pytest.raises(ArchiveError, match="800 entries that the archive does not hold"):
         export(ENTRIES, folder(forger.archive))
