@@ -110,3 +110,19 @@ def test_one_that_was_not_recomputed_is_not_called_broken(tmp_path):
     assert command in page.read_text()
     assert audit("verify", second, "--recompute").exit_code == 2
     assert audit("verify", first, second, "--recompute").exit_code == 0
+
+
+def test_an_archive_is_not_begun_behind_one_of_another_history(tmp_path):
+    """Also where the log has nothing new: its entry at the seam is looked at."""
+    export(ENTRIES[:700], folder(tmp_path / "first"))
+    export(entries_of(700, salt="x"), folder(tmp_path / "forked"))
+    export(ENTRIES[:700], folder(tmp_path / "same"))
+    behind = ("--continuing", tmp_path / "first")
+
+    forked = audit("export", tmp_path / "second", "--archive", tmp_path / "forked", *behind)
+    same = audit("export", tmp_path / "third", "--archive", tmp_path / "same", *behind)
+
+    assert forked.exit_code == 1, forked.output
+    assert "epoch 700: it holds another history than the log" in forked.output
+    assert not (tmp_path / "second" / "manifest.json").exists()
+    assert same.exit_code == 0, same.output
