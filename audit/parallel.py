@@ -84,7 +84,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     `began` and `ended` are where, with the digests there; `standing_before` and
     `standing_after` are hashes of what was wrong with the metadata at the beginning, and when
     all of it was last checked, which was at `checked_at`. It `is_broken_off` if it ends before an
-    entry that cannot be applied; the next one then begins where `unchecked` ends.
+    entry that cannot be applied; the next one then begins where `unchecked` ends. It `is_handed_on`
+    if another one goes on from its end.
     """
 
     number: int
@@ -94,6 +95,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ended: Tip
     ended_digest: bytes
     is_broken_off: bool
+    is_handed_on: bool
     unchecked: tuple[Unchecked, ...]
     entries: int
     counts: dict[str, int]
@@ -241,6 +243,7 @@ class _StretchReplay:
             ended=ended.tip,
             ended_digest=ended.metadata.digest,
             is_broken_off=self._walk.failed is not None,
+            is_handed_on=self._is_handed_on,
             unchecked=tuple(self._unchecked),
             entries=self._walk.entries,
             counts=dict(self._facts.counts),

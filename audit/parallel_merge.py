@@ -11,7 +11,7 @@ import msgspec
 from audit.entry_checks import ENTRY_ID
 from audit.errors import ArchiveError
 from audit.findings import Findings, Grade
-from audit.parallel import NOTHING_CARRIED, Carried, Found, Summary, standing_hash
+from audit.parallel import NOTHING_CARRIED, Carried, Found, Plan, Summary, standing_hash
 from audit.people import deeds_of
 from audit.replay import Report
 from audit.tracing import NONE_STANDING
@@ -46,8 +46,12 @@ def assumed_wrongly(summaries: Sequence[Summary]) -> dict[int, Carried]:
     return again
 
 
-def check_seams(summaries: Sequence[Summary], name: str) -> None:
-    """Each stretch ends where the next begins: the same epoch, hash of the chain and digest."""
+def check_seams(plan: Plan, summaries: Sequence[Summary], name: str) -> None:
+    """From one end of the plan to the other each stretch ends where the next begins.
+
+    That is at the same epoch, hash of the chain and digest. A stretch has no summary, and so leaves
+    a hole, where the one before could read its snapshot and it could not.
+    """
     for before, following in pairwise(summaries):
         if before.is_broken_off:
             fits = before.unchecked[-1].last == following.began.epoch
@@ -60,6 +64,22 @@ def check_seams(summaries: Sequence[Summary], name: str) -> None:
                 "changes it, and audit it again",
                 epoch=following.began.epoch,
             )
+    _check_ends(plan, summaries, name)
+
+
+def _check_ends(plan: Plan, summaries: Sequence[Summary], name: str) -> None:
+    reached, is_last = plan.stretches[0].after, False
+    if summaries and summaries[0].began.epoch == reached:
+        last = summaries[-1]
+        reached = last.unchecked[-1].last if last.is_broken_off else last.ended.epoch
+        is_last = not last.is_handed_on
+    if reached != plan.end or not is_last:
+        raise ArchiveError(
+            name,
+            "nothing behind it was replayed, because a snapshot could be read once and not again: "
+            "see that it can be read, and audit it again",
+            epoch=reached,
+        )
 
 
 def merged(

@@ -89,18 +89,20 @@ def _report(
     spark: SparkSession, opening: Opening, plan: Plan, facts: DataFrame, name: str
 ) -> Report:
     summaries = _summaries(facts)
-    check_seams(list(summaries.values()), name)
+    check_seams(plan, list(summaries.values()), name)
     found = _found(facts, without=())
     wrong = assumed_wrongly(list(summaries.values()))
     if wrong:
         again = _facts(spark, opening, plan, plan.again(wrong)).persist()
         try:
-            summaries |= _summaries(again)
+            kept = {number: it for number, it in summaries.items() if number not in wrong}
+            summaries = dict(sorted({**kept, **_summaries(again)}.items()))
+            check_seams(plan, list(summaries.values()), name)
             found = [*_found(facts, without=tuple(wrong)), *_found(again, without=())]
         finally:
             again.unpersist()
     return merged(
-        [summaries[number] for number in sorted(summaries)],
+        list(summaries.values()),
         found,
         _repeats(facts),
         _deeds(facts),

@@ -17,7 +17,7 @@ from audit.errors import ArchiveError
 from audit.exporting import export
 from audit.findings import FINDINGS_PER_RULE_MAX
 from audit.folder import folder
-from audit.history import UnknownEpochError
+from audit.history import SnapshotUnusableError, UnknownEpochError
 from audit.parallel import Found, planned, rank_of, replayed_stretch
 from audit.parallel_merge import Repeats, assumed_wrongly, check_seams, merged
 from audit.people import OTHERS
@@ -59,6 +59,28 @@ def short_stretches(monkeypatch):
 def opening(place):
     """As the command gives it to Spark: found again by name where a task runs."""
     return nullcontext(open_archive(place))
+
+
+class Fickle:
+    """An archive of which one snapshot cannot be read at first, as on a disk with a bad day."""
+
+    def __init__(self, archive, epoch):
+        self._archive = archive
+        self._epoch = epoch
+        self.tip, self.snapshots = archive.tip, archive.snapshots
+
+    def entries(self, after, up_to):
+        self._epoch = None
+        return self._archive.entries(after, up_to)
+
+    def restored(self, epoch):
+        if epoch == self._epoch:
+            raise SnapshotUnusableError(epoch, "the disk has a bad day")
+        return self._archive.restored(epoch)
+
+
+def opening_fickle(place, epoch):
+    return nullcontext(Fickle(open_archive(place), epoch))
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +185,7 @@ def by_hand(archive, *, after=0, up_to=None):
         (s.number, item) for s in plan.stretches for item in replayed_stretch(archive, plan, s)
     ]
     summaries = {item.summary.number: item.summary for _, item in facts if item.summary}
-    check_seams(list(summaries.values()), "it")
+    check_seams(plan, list(summaries.values()), "it")
     wrong = assumed_wrongly(list(summaries.values()))
     found = [each for number, item in facts if number not in wrong for each in item.found]
     for stretch in plan.again(wrong):
@@ -288,7 +310,7 @@ def test_stretches_that_are_not_of_one_history_are_refused(entries, tmp_path):
     plan = planned(archive, after=Epoch(0), end=archive.tip.epoch)
     facts = [item for s in plan.stretches for item in replayed_stretch(archive, plan, s)]
     summaries = [item.summary for item in facts if item.summary]
-    check_seams(summaries, "it")
+    check_seams(plan, summaries, "it")
 
     for other in (
         {"began": msgspec.structs.replace(summaries[1].began, hash=bytes(32))},
@@ -296,7 +318,24 @@ def test_stretches_that_are_not_of_one_history_are_refused(entries, tmp_path):
     ):
         changed = msgspec.structs.replace(summaries[1], **other)
         with pytest.raises(ArchiveError, match=r"epoch 50: .* not of one history"):
-            check_seams([summaries[0], changed, summaries[2]], "it")
+            check_seams(plan, [summaries[0], changed, summaries[2]], "it")
+
+
+@pytest.mark.parametrize("snapshots", [{50, 100}, {50, 100, 180}])
+def test_stretches_that_leave_an_end_out_are_refused(entries, tmp_path, snapshots):
+    """Also where the last one begins at the last epoch, and only ends what others began."""
+    export(entries[:180], folder(tmp_path), snapshots=snapshots_at(entries, snapshots))
+    archive = open_archive(tmp_path)
+    plan = planned(archive, after=Epoch(0), end=archive.tip.epoch)
+    facts = [item for s in plan.stretches for item in replayed_stretch(archive, plan, s)]
+    summaries = [item.summary for item in facts if item.summary]
+
+    with pytest.raises(ArchiveError, match=f"epoch {max(snapshots)}: nothing behind it was"):
+        check_seams(plan, summaries[:-1], "it")
+    with pytest.raises(ArchiveError, match="epoch 0: nothing behind it was"):
+        check_seams(plan, summaries[1:], "it")
+    with pytest.raises(ArchiveError, match="epoch 0: nothing behind it was"):
+        check_seams(plan, [], "it")
 
 
 async def on_spark(warm_spark, place, **bounds):
@@ -343,6 +382,16 @@ async def test_spark_compares_what_crosses_stretches(warm_spark, entries, tmp_pa
     assert report.counts["entry-id"] == report.counts["committed-at"] == len(entries) - 70
     assert report.dropped > 0
     assert OTHERS in {item.actor for item in report.people}
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_spark_leaves_no_end_out(warm_spark, entries, tmp_path):
+    """The last task cannot read the snapshot that the one before it has read."""
+    export(entries, folder(tmp_path), snapshots=snapshots_at(entries, {50, 100}))
+    fickle = partial(opening_fickle, str(tmp_path), 100)
+
+    with pytest.raises(ArchiveError, match="epoch 100: nothing behind it was replayed"):
+        await warm_spark.run("audit", lambda spark: audited_on_spark(spark, fickle, name="it"))
 
 
 @pytest.mark.asyncio(loop_scope="session")
