@@ -66,10 +66,14 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`stretches[0]` begins where the audit does, each other one at a snapshot."""
+    """`stretches[0]` begins where the audit does, each other one at a snapshot.
+
+    Who is `thorough` checks all metadata at every epoch.
+    """
 
     stretches: tuple[Stretch, ...]
     end: Epoch
+    thorough: bool = False
 
     def again(self, carried: dict[int, Carried]) -> tuple[Stretch, ...]:
         return tuple(
@@ -132,7 +136,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     summary: Summary | None = None
 
 
-def planned(history: History, *, after: Epoch, end: Epoch) -> Plan:
+def planned(history: History, *, after: Epoch, end: Epoch, thorough: bool = False) -> Plan:
     """Stretches that are neither too short nor too many."""
     least = max(STRETCH_ENTRIES_MIN, (end - after) // STRETCHES_MAX + 1)
     starts = [after]
@@ -141,7 +145,7 @@ def planned(history: History, *, after: Epoch, end: Epoch) -> Plan:
             starts.append(epoch)
     stretches = [Stretch(number=number, after=epoch) for number, epoch in enumerate(starts)]
     first = msgspec.structs.replace(stretches[0], carried=NOTHING_CARRIED)
-    return Plan((first, *stretches[1:]), end)
+    return Plan((first, *stretches[1:]), end, thorough)
 
 
 def replayed_stretch(history: History, plan: Plan, stretch: Stretch) -> Iterator[Facts]:
@@ -187,6 +191,7 @@ class _StretchReplay:
         self._began = onto
         self._standing = _standing_before(history, stretch, onto)
         self._walk = Walk(history, onto, self, standing=self._standing)
+        self._walk.whole_checks.thorough = plan.thorough
         self._clock = Clock(stretch.carried.committed_at if stretch.carried else 0)
         self._facts = _Gathered()
         self._unchecked: list[Unchecked] = []

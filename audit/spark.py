@@ -69,6 +69,7 @@ def audited_on_spark(
     name: str,
     after: Epoch = EMPTY,
     up_to: Epoch | None = None,
+    thorough: bool = False,
 ) -> Report:
     """The report that `audited` gives, made by as many tasks as there are stretches."""
     with opening() as history:
@@ -77,7 +78,7 @@ def audited_on_spark(
         check_epoch(history, after)
         # Where the audit begins must be reachable; a task could not say so as well.
         metadata_at(history, after)
-        plan = planned(history, after=after, end=end)
+        plan = planned(history, after=after, end=end, thorough=thorough)
     facts = _facts(spark, opening, plan, plan.stretches).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         return _report(spark, opening, plan, facts, name)

@@ -80,12 +80,10 @@ def replay(  # noqa: PLR0913 one parameter per option
             "--archive.",
             Exit.WRONG_USE,
         )
-    if spark is not None and thorough:
-        raise end("--thorough is for one process: leave out --spark.", Exit.WRONG_USE)
     with history(archive, state_dir, url, token) as found:
         begin, last = epoch_or_start(found, after), epoch_or_tip(found, up_to)
         if spark is not None:
-            report = _on_spark(spark, archive or [], begin, last)
+            report = _on_spark(spark, archive or [], begin, last, thorough=thorough)
         else:
             report = audited(
                 found,
@@ -161,7 +159,9 @@ def bisect(  # noqa: PLR0913 one parameter per option
     say(f"epoch {epoch}: {view['kind']} by {who} at {view['committed_at']}")
 
 
-def _on_spark(master: str, places: list[str], after: Epoch, up_to: Epoch) -> Report:
+def _on_spark(
+    master: str, places: list[str], after: Epoch, up_to: Epoch, *, thorough: bool
+) -> Report:
     import asyncio
 
     from audit.spark import audited_on_spark
@@ -176,7 +176,7 @@ def _on_spark(master: str, places: list[str], after: Epoch, up_to: Epoch) -> Rep
             return await spark.run(
                 "audit",
                 lambda session: audited_on_spark(
-                    session, opening, name=name, after=after, up_to=up_to
+                    session, opening, name=name, after=after, up_to=up_to, thorough=thorough
                 ),
             )
         finally:

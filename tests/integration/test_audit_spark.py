@@ -177,10 +177,10 @@ def tamper(forger):
     chance.choice([flip, partial(replace_snapshot, forger), drop, repeat, reseal])()
 
 
-def by_hand(archive, *, after=0, up_to=None):
+def by_hand(archive, *, after=0, up_to=None, thorough=False):
     """What `audit.spark` has Spark do."""
     end = archive.tip.epoch if up_to is None else Epoch(up_to)
-    plan = planned(archive, after=Epoch(after), end=end)
+    plan = planned(archive, after=Epoch(after), end=end, thorough=thorough)
     facts = [
         (s.number, item) for s in plan.stretches for item in replayed_stretch(archive, plan, s)
     ]
@@ -290,6 +290,7 @@ def test_what_is_wrong_across_a_snapshot_is_told_once(entries, tmp_path, monkeyp
 
         assert by_hand(archive) == report
         assert report.counts["state-late"] == 1
+        assert by_hand(archive, thorough=True) == audited(archive, thorough=True)
 
 
 def test_a_clock_ahead_is_noticed_in_every_later_stretch(entries, tmp_path):
@@ -392,6 +393,15 @@ async def test_spark_leaves_no_end_out(warm_spark, entries, tmp_path):
 
     with pytest.raises(ArchiveError, match="epoch 100: nothing behind it was replayed"):
         await warm_spark.run("audit", lambda spark: audited_on_spark(spark, fickle, name="it"))
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_spark_is_as_thorough_as_one_replay(warm_spark, entries, tmp_path):
+    place = written(tmp_path / "a", random.Random(SEED), entries)
+
+    report = await on_spark(warm_spark, place, thorough=True)
+
+    assert report == audited(open_archive(place), thorough=True)
 
 
 @pytest.mark.asyncio(loop_scope="session")
