@@ -55,7 +55,7 @@ def _anchor(
     where: str, signed: SignedCheckpoint, manifest: Manifest, keys: Sequence[PublicKey]
 ) -> Anchor:
     checkpoint = signed.checkpoint
-    if checkpoint.origin != origin_of(manifest.cluster):
+    if not checkpoint.is_of_log(origin_of(manifest.cluster)):
         _refuse(where, f"it is of {checkpoint.origin}, and the manifest of {manifest.cluster}")
     try:
         signers = signed.verified_by(keys)

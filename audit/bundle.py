@@ -145,7 +145,7 @@ def check_bundle(
     """
     checkpoint, signers = _trusted(bundle.checkpoint, keys)
     entry = _entry(bundle)
-    if checkpoint.origin != origin_of(entry.cluster):
+    if not checkpoint.is_of_log(origin_of(entry.cluster)):
         raise BundleError(f"The checkpoint is of {checkpoint.origin}, not of the entry's cluster.")
     leaf = leaf_hash(link(bytes.fromhex(bundle.previous_hash), bundle.payload))
     proof = _bytes(bundle.inclusion)
@@ -164,7 +164,7 @@ def check_bundle(
 
 def _earlier(archive: Archive, since: SignedCheckpoint, newest: Checkpoint) -> Earlier:
     old = since.checkpoint
-    if old.origin != origin_of(archive.manifest.cluster) or old.size > newest.size:
+    if not old.is_of_log(origin_of(archive.manifest.cluster)) or old.size > newest.size:
         raise ArchiveError(
             archive.files.name, f"it does not extend {old.origin} with {old.size} entries"
         )
@@ -188,7 +188,7 @@ def _extended(
         return None
     old, _ = _trusted(bundle.earlier.checkpoint, keys)
     proof = _bytes(bundle.earlier.consistency)
-    if old.origin != checkpoint.origin or not consistency_holds(
+    if not old.is_of_log(checkpoint.origin) or not consistency_holds(
         old.size, old.root, checkpoint.size, checkpoint.root, proof
     ):
         raise BundleError("The log is not shown to extend the earlier checkpoint.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from uuid import UUID
 
 import msgspec
 
@@ -17,6 +18,8 @@ CHECKPOINT_BYTES_MAX = 64 * 1024
 _ROOT_BYTES = 32
 _SIZE = re.compile(r"0|[1-9]\d{0,18}")
 _LINES_MIN = 3
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_LINEAGE = re.compile(f"(ringlog/{_UUID})/{_UUID}")
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -29,6 +32,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         return f"{self.origin}\n{self.size}\n{b64encode(self.root).decode()}\n"
+
+    def is_of_log(self, origin: str) -> bool:
+        """Whether both are lineages of one cluster; if one extends the other, a proof tells."""
+        return _cluster_part(self.origin) == _cluster_part(origin)
 
 
 class SignedCheckpoint(msgspec.Struct, frozen=True):
@@ -46,9 +53,18 @@ class SignedCheckpoint(msgspec.Struct, frozen=True):
         return self.note.verified_by(keys)
 
 
-def origin_of(cluster: ClusterId) -> str:
-    """What a cluster's log is called in its checkpoints."""
-    return f"ringlog/{cluster}"
+def origin_of(cluster: ClusterId, lineage: UUID | None = None) -> str:
+    """What a cluster's log is called in its checkpoints.
+
+    One that was imported signs by the name of its lineage: nobody there knows what was signed of
+    the entries that the archive did not bring, and those to come may be others.
+    """
+    return f"ringlog/{cluster}" if lineage is None else f"ringlog/{cluster}/{lineage}"
+
+
+def _cluster_part(origin: str) -> str:
+    found = _LINEAGE.fullmatch(origin)
+    return origin if found is None else found[1]
 
 
 def sign(checkpoint: Checkpoint, keys: Sequence[PrivateKey], *, at_s: int = 0) -> SignedCheckpoint:

@@ -40,7 +40,7 @@ def check_extends(
     if before is None:
         return
     new, old = given.checkpoint, before.checkpoint
-    if new.origin != old.origin:
+    if not new.is_of_log(old.origin):
         raise ForkError(f"This is {new.origin}, and {old.origin} was cosigned before.")
     if new.size < old.size:
         raise ForkError(

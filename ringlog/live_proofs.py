@@ -56,7 +56,7 @@ class LiveProofs:
             return bundled(sealed, signed, proof, None)
         old = since.checkpoint
         grown = self.consistency(old.size, stated.size)
-        if old.origin != stated.origin or not consistency_holds(
+        if not old.is_of_log(stated.origin) or not consistency_holds(
             old.size, old.root, stated.size, stated.root, grown
         ):
             raise AnswerError("The log does not extend the checkpoint that you kept.")

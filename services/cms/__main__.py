@@ -36,6 +36,7 @@ from services.cms.forwarding import SEQUENCE_PATH, sequenced
 from services.cms.http import serve
 from services.cms.leading import Leading
 from services.cms.metrics import Metrics
+from services.cms.proofs.signed import PostgresSigned
 from services.cms.proofs.tiles import PostgresTiles
 from services.cms.proving import Evidence, Proving
 from services.cms.relaying import relay_to
@@ -89,7 +90,7 @@ async def run(settings: CmsSettings) -> None:
                 leading.around,
                 metrics.observe_batch,
                 stores=postgres_stores(sessions),
-                proofs=Proofs(PostgresTiles(sessions), keys),
+                proofs=Proofs(PostgresTiles(sessions), PostgresSigned(sessions), keys),
                 proving=proving,
             )
         )

@@ -20,6 +20,7 @@ from metadata.epoch import Epoch
 from services.cms.forwarding import Submit
 from services.cms.history import History
 from services.cms.leading import Alone, Route
+from services.cms.proofs.signed import MemorySigned, SignedStore
 from services.cms.proofs.tiles import MemoryTiles, TileStore
 from services.cms.proofs.tree import LogTree
 from services.cms.proving import Proving, allowed
@@ -44,9 +45,10 @@ PAGE_BYTES_MAX = 8 * 1024 * 1024
 
 
 class Proofs(msgspec.Struct, frozen=True):
-    """Where full tiles of the tree are kept, and the keys that sign it."""
+    """Where full tiles of the tree and what was signed are kept, and the keys that sign it."""
 
     tiles: TileStore
+    signed: SignedStore
     keys: tuple[PrivateKey, ...] = ()
 
 
@@ -71,6 +73,7 @@ class Engine:
         self.name = name
         self._parts = parts
         self.keys = parts.proofs.keys
+        self.signed = parts.proofs.signed
         self.tree = LogTree(parts.store, parts.proofs.tiles)
         self._tips = TipReader(parts.store)
         self._history = History(self._read_after, parts.snapshots, report_unusable)
@@ -302,7 +305,7 @@ async def running(  # noqa: PLR0913 - wiring; the last five have defaults
         route,
         reporting,
         submit,
-        Proofs(MemoryTiles()) if proofs is None else proofs,
+        Proofs(MemoryTiles(), MemorySigned()) if proofs is None else proofs,
     )
     engine = Engine(name, parts)
     async with asyncio.TaskGroup() as tasks:

@@ -42,6 +42,7 @@ class Code(StrEnum):
     STOPPING = "stopping"
     UNAVAILABLE = "unavailable"
     DIVERGED_LOG = "diverged_log"
+    SIGNED_OTHERWISE = "signed_otherwise"
     UNKNOWN_TABLE = "unknown_table"
     NO_ROW = "no_row"
     NEWER_HELD = "newer_held"
@@ -80,6 +81,7 @@ STATUSES = {
     Code.STOPPING: HTTPStatus.SERVICE_UNAVAILABLE,
     Code.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
     Code.DIVERGED_LOG: HTTPStatus.SERVICE_UNAVAILABLE,
+    Code.SIGNED_OTHERWISE: HTTPStatus.CONFLICT,
     Code.UNKNOWN_TABLE: HTTPStatus.NOT_FOUND,
     Code.NO_ROW: HTTPStatus.NOT_FOUND,
     Code.NEWER_HELD: HTTPStatus.CONFLICT,

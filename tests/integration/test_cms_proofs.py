@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from audit.checkpoints import origin_of, parse_checkpoint
+from audit.checkpoints import Checkpoint, origin_of, parse_checkpoint
 from audit.exporting import export
 from audit.folder import folder
 from audit.merkle import consistency_holds, inclusion_holds, leaf_hash, root_of
@@ -22,6 +22,7 @@ from log.store import StoreUnavailableError
 from metadata.epoch import Epoch
 from services.cms.engine import Proofs, running
 from services.cms.http import serve
+from services.cms.proofs.signed import MemorySigned
 from services.cms.proofs.tiles import MemoryTiles, PostgresTiles
 from services.cms.proofs.tree import LogTree
 from services.http.serving import Address
@@ -34,14 +35,13 @@ LEAVES = [leaf_hash(sealed.hash) for sealed in ENTRIES]
 
 
 @asynccontextmanager
-async def served(entries=ENTRIES, keys=(KEY,)):
+async def served(entries=ENTRIES, keys=(KEY,), signed=None):
     log = MemoryLog()
     await log.append(entries, onto=NO_ENTRIES)
     stamp = Stamp("cms-1", 1)
+    proofs = Proofs(MemoryTiles(), signed or MemorySigned(), keys)
     async with (
-        running(
-            "cms-1", log, MemorySnapshots(), lambda: stamp, proofs=Proofs(MemoryTiles(), keys)
-        ) as engine,
+        running("cms-1", log, MemorySnapshots(), lambda: stamp, proofs=proofs) as engine,
         serve(engine, tokens=None, where=Address(), limits=QUICK) as url,
         aiohttp.ClientSession(url) as session,
     ):
@@ -117,6 +117,54 @@ async def test_the_newest_root_is_signed():
         response, problem = await client.get("/v1/checkpoint")
         assert (response.status, problem["code"]) == (404, "not_found")
         assert "RINGLOG_LOG_KEY" in problem["detail"]
+
+
+async def test_only_what_extends_the_last_checkpoint_is_signed():
+    """Whichever process asks, and whatever log it reads: they remember in one place."""
+    signed = MemorySigned()
+    async with served(ENTRIES[:600], signed=signed) as client:
+        assert (await client.get("/v1/checkpoint"))[0].status == 200
+        assert (await client.get("/v1/checkpoint"))[0].status == 200
+    others = entries_of(700, salt="other")
+    for entries, fault in (
+        (ENTRIES[:599], "the log has 599 entries, and 600 were signed"),
+        (others[:600], "the first 600 entries are not those that were signed"),
+        (others, "the first 600 entries are not those that were signed"),
+    ):
+        async with served(entries, signed=signed) as client:
+            response, problem = await client.get("/v1/checkpoint")
+            assert (response.status, problem["code"]) == (409, "signed_otherwise")
+            assert fault in problem["detail"]
+            _, metrics = await client.get("/metrics")
+            assert b'ringlog_problems_total{code="signed_otherwise"} 1.0' in metrics
+    async with served(signed=signed) as client:
+        response, note = await client.get("/v1/checkpoint")
+        assert parse_checkpoint(note).checkpoint.size == 700
+
+
+class Overtaken(MemorySigned):
+    """Another process signs between the look and the signature, so many times."""
+
+    def __init__(self, times):
+        super().__init__()
+        self._left = times
+
+    async def advance(self, to, last, *, by):
+        if self._left:
+            self._left -= 1
+            size = 10 if last is None else last.size + 10
+            overtaking = Checkpoint(to.origin, size, root_of(LEAVES[:size]))
+            assert await super().advance(overtaking, last, by="another")
+        return await super().advance(to, last, by=by)
+
+
+async def test_who_is_overtaken_looks_again():
+    async with served(signed=Overtaken(9)) as client:
+        response, note = await client.get("/v1/checkpoint")
+        assert parse_checkpoint(note).checkpoint.size == 700
+    async with served(signed=Overtaken(10)) as client:
+        response, problem = await client.get("/v1/checkpoint")
+        assert (response.status, problem["code"]) == (503, "unavailable")
 
 
 async def test_tiles_are_those_of_an_archive(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import msgspec
+import structlog
 from aiohttp import web
 
 from audit.checkpoints import Checkpoint, origin_of, sign
@@ -22,6 +23,10 @@ from services.http.api import IMMUTABLE, Call
 from services.http.bodies import Nothing
 from services.http.problems import Code, ProblemError
 
+logger = structlog.get_logger()
+
+SIGN_ATTEMPTS_MAX = 10
+"""Each that fails was overtaken by another process that signed."""
 NOTE = "text/plain; charset=utf-8"
 TILE = "application/octet-stream"
 
@@ -72,12 +77,7 @@ async def checkpoint(api: Api, call: Call[Nothing]) -> web.StreamResponse:
             Code.NOT_FOUND, "This CMS signs nothing: name a private key by RINGLOG_LOG_KEY."
         )
     api.engine.reporting.watch.check()
-    size = await _size(api, None, "size")
-    if size == EMPTY:
-        raise ProblemError(Code.NOT_FOUND, "There is no entry to sign yet.")
-    cluster = api.engine.applied.metadata.cluster.id
-    stated = Checkpoint(origin_of(cluster), size, await api.engine.tree.root(size))
-    signed = sign(stated, keys, at_s=int(time.time()))
+    signed = sign(await _signable(api), keys, at_s=int(time.time()))
     headers = {"Content-Type": NOTE, "Cache-Control": "no-store"}
     return await api.answer(call.request, signed.encode(), headers)
 
@@ -92,6 +92,43 @@ async def tile(api: Api, call: Call[Tile1]) -> web.StreamResponse:
         )
     headers = {"Content-Type": TILE, "Cache-Control": IMMUTABLE}
     return await api.answer(call.request, await api.engine.tree.tile(place), headers)
+
+
+async def _signable(api: Api) -> Checkpoint:
+    """The newest size and root, once it is recorded that they extend what was signed before."""
+    known = api.engine.signed
+    metadata = (await api.engine.latest()).metadata
+    if metadata.epoch == EMPTY:
+        raise ProblemError(Code.NOT_FOUND, "There is no entry to sign yet.")
+    # A lineage is recorded before the first entry, so this log has one by now or never.
+    origin = origin_of(metadata.cluster.id, await known.lineage())
+    for _ in range(SIGN_ATTEMPTS_MAX):
+        # Looked at before the tip: a log that only grows is never smaller than what was signed.
+        last = await known.last(origin)
+        size = await _size(api, None, "size")
+        stated = Checkpoint(origin, size, await api.engine.tree.root(size))
+        await _check_extends(api, stated, last)
+        if stated == last or await known.advance(stated, last, by=api.engine.name):
+            return stated
+    raise ProblemError(Code.UNAVAILABLE, "Others sign all the time; ask again.")
+
+
+async def _check_extends(api: Api, stated: Checkpoint, last: Checkpoint | None) -> None:
+    if last is None:
+        return
+    if stated.size < last.size:
+        fault = f"the log has {stated.size} entries, and {last.size} were signed"
+    elif await api.engine.tree.root(Epoch(last.size)) != last.root:
+        fault = f"the first {last.size} entries are not those that were signed"
+    else:
+        return
+    logger.error("checkpoint_refused", origin=last.origin, size=stated.size, signed=last.size)
+    raise ProblemError(
+        Code.SIGNED_OTHERWISE,
+        f"Nothing is signed: {fault}. Restore what was lost, or export the log and import it into "
+        "an empty database, where it signs as another lineage.",
+        tip=stated.size,
+    )
 
 
 async def _size(api: Api, wanted: Epoch | None, field: str) -> Epoch:

@@ -44,7 +44,12 @@ PROOF_ROUTES = (
         summary="The newest size and root, signed (C2SP tlog-checkpoint)",
         answer=str,
         media_types=("text/plain",),
-        problems=(Code.NOT_FOUND, Code.DIVERGED_LOG, Code.UNAVAILABLE),
+        problems=(
+            Code.NOT_FOUND,
+            Code.SIGNED_OTHERWISE,
+            Code.DIVERGED_LOG,
+            Code.UNAVAILABLE,
+        ),
     ),
     *(
         Route(
