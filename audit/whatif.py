@@ -14,6 +14,8 @@ from log.batch import Proposal, attempted, founding
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId
 from metadata.epoch import Epoch
+from metadata.locks import SequenceId
+from metadata.plans import Step
 from metadata.sequences import Sequence as RangeMovement
 from transformations.kinds import AnyTransformation, kind_of
 from transformations.outcome import Rejected
@@ -93,8 +95,10 @@ def imagined(
     fork = _Fork(base)
     for proposal in proposals:
         fork.propose(founding(proposal), assumed=False)
-    moves = tuple(_moves(base, fork.metadata, sizes))
     fork.drive()
+    moves = tuple(
+        move for found in fork.movements.values() for move in _moves_of(*found, sizes=sizes)
+    )
     return Imagined(
         base=base.epoch,
         accepted=all(item.problem is None for item in fork.decided),
@@ -108,12 +112,17 @@ def imagined(
 
 
 class _Fork:
-    """A log that exists only here."""
+    """A log that exists only here.
+
+    `movements` has each sequence that began here and the metadata that its START found: the tables
+    there are then are those it copies. One that is cancelled before START copies nothing.
+    """
 
     def __init__(self, base: ClusterMetadata) -> None:
         self.metadata = base
         self.decided: list[Decided] = []
         self.weakest: Weakest | None = None
+        self.movements: dict[SequenceId, tuple[ClusterMetadata, RangeMovement]] = {}
         self._before = frozenset(base.sequences.in_progress)
 
     def propose(self, transformation: AnyTransformation, *, assumed: bool) -> bool:
@@ -128,7 +137,17 @@ class _Fork:
         epoch = self.metadata.epoch
         self.decided.append(Decided(epoch=epoch, kind=kind, assumed=assumed, result=result))
         self.weakest = _weaker(self.weakest, _weakest(self.metadata))
+        self._note_movements()
         return True
+
+    def _note_movements(self) -> None:
+        for item in self.metadata.sequences.in_progress.values():
+            if item.id in self._before:
+                continue
+            if item.due is Step.START:
+                self.movements[item.id] = (self.metadata, item)
+            elif item.cancelled and item.epoch_of(Step.START) is None:
+                self.movements.pop(item.id, None)
 
     def drive(self) -> None:
         """Only what began here: what was in progress before has a driver of its own."""
@@ -164,12 +183,6 @@ def _weaker(ours: Weakest | None, theirs: Weakest | None) -> Weakest | None:
     if ours is None or theirs is None:
         return theirs if ours is None else ours
     return theirs if len(theirs.readers) < len(ours.readers) else ours
-
-
-def _moves(base: ClusterMetadata, metadata: ClusterMetadata, sizes: Sizes | None) -> Iterator[Move]:
-    for sequence in metadata.sequences.in_progress.values():
-        if base.sequences.find(sequence.id) is None:
-            yield from _moves_of(metadata, sequence, sizes)
 
 
 def _moves_of(

@@ -8,13 +8,15 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from audit.driving import assumed_step
 from audit.proposals import ProposalsError, batch_body, read_proposals
 from audit.whatif import TableSize, imagined
 from encoding.entries import EntryId
+from encoding.json import transformation_json
 from metadata.plans import Step
 from metadata.sequences import SequenceKind
 from services.cms.bodies import Batch
-from tests.builders import in_step, joined_cluster, preparation
+from tests.builders import accepted, in_step, joined_cluster, preparation
 from transformations.kinds import kind_of
 
 IDS = iter(range(1, 10_000))
@@ -109,6 +111,64 @@ def test_what_was_in_progress_before_is_left_to_its_driver():
     found = imagined(busy, proposals_of({"kind": "SetExtension", "name": "a", "value": "b"}))
 
     assert [item.kind for item in found.entries] == ["SetExtension"]
+    assert found.moves == ()
+
+
+def driven(base, prepare):
+    """A sequence with every step of it, as a file may hold them."""
+    outcome = accepted(prepare.execute(base))
+    steps = [prepare]
+    while outcome.after.sequences.in_progress:
+        (sequence,) = outcome.after.sequences.in_progress.values()
+        steps.append(assumed_step(outcome.after, sequence))
+        outcome = accepted(steps[-1].execute(outcome.after))
+    return [transformation_json(item) for item in steps], outcome.after
+
+
+def test_a_sequence_that_the_file_takes_to_its_end_counts():
+    """Whether the file ends it or leaves that to be assumed, as much is copied."""
+    base = joined_cluster(4, spare=1)
+    sizes = {"shop.t1": TableSize(rows=1_000, bytes=1_000_000)}
+    join, joined = driven(base, preparation(base, SequenceKind.JOIN))
+    first = imagined(base, proposals_of(join[0]), sizes)
+    second = imagined(joined, proposals_of(LEAVE), sizes)
+    assert first.bytes
+    assert second.bytes
+
+    both = imagined(base, proposals_of(*join, LEAVE), sizes)
+
+    assert both.accepted, both.entries
+    assert [move.sequence for move in both.moves] == [
+        move.sequence for found in (first, second) for move in found.moves
+    ]
+    assert both.bytes == first.bytes + second.bytes
+
+
+def test_a_table_that_start_finds_is_copied():
+    base = joined_cluster(4)
+    table = {
+        "kind": "CreateTable",
+        "keyspace": "shop",
+        "name": "later",
+        "columns": [{"name": "id", "type": "bigint"}],
+        "partition_key": ["id"],
+    }
+    sizes = {"shop.t1": TableSize(rows=0, bytes=0), "shop.later": TableSize(rows=1, bytes=2**40)}
+
+    found = imagined(base, proposals_of(LEAVE, table), sizes)
+
+    assert found.accepted, found.entries
+    assert found.bytes
+
+
+def test_a_sequence_that_never_starts_copies_nothing():
+    base = joined_cluster(4)
+    cancel = {"kind": "CancelSequence", "sequence": base.epoch + 1}
+
+    found = imagined(base, proposals_of(LEAVE, cancel))
+
+    assert [item.kind for item in found.entries][:2] == ["PrepareLeave", "CancelSequence"]
+    assert found.entries[1].problem is None
     assert found.moves == ()
 
 
