@@ -21,6 +21,7 @@ from log.containers import MEDIA_TYPE
 from log.entry import SealedEntry
 from log.replay import Applied
 from metadata.epoch import EMPTY, Epoch
+from snapshots.store import SNAPSHOTS_PER_PAGE
 
 PAGE_ENTRIES_MAX = 1_000
 IMAGE_TYPE = "avro/binary"
@@ -58,8 +59,7 @@ class LiveHistory:
             return
         (sealed,) = self._page(Epoch(epoch - 1), None, limit=1)
         self._tip = Tip(sealed.epoch, sealed.hash)
-        listed = _decoded(self._read(Request(path="/v1/snapshots")), _Snapshots).snapshots
-        self._snapshots = sorted(item.epoch for item in listed if item.epoch <= epoch)
+        self._snapshots = sorted(item for item in self._listed() if item <= epoch)
 
     @property
     def tip(self) -> Tip:
@@ -88,6 +88,21 @@ class LiveHistory:
         if metadata.epoch != epoch or metadata.digest != sealed.entry.digest:
             raise SnapshotUnusableError(epoch, "it is not that of its entry.")
         return Applied(metadata, sealed.hash)
+
+    def _listed(self) -> Iterator[Epoch]:
+        """All snapshots there are, newest first."""
+        page = self._snapshots_page({})
+        yield from page
+        while len(page) >= SNAPSHOTS_PER_PAGE:
+            last = min(page)
+            page = self._snapshots_page({"up_to": last - 1})
+            if page and max(page) >= last:
+                raise AnswerError("The snapshots are listed over and over.")
+            yield from page
+
+    def _snapshots_page(self, query: dict[str, int]) -> list[Epoch]:
+        body = self._read(Request(path="/v1/snapshots", query=query))
+        return [item.epoch for item in _decoded(body, _Snapshots).snapshots]
 
     def _page(self, after: Epoch, known: bytes | None, *, limit: int) -> Iterator[SealedEntry]:
         query = {"after": after, "limit": limit}

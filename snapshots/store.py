@@ -10,6 +10,9 @@ import msgspec
 
 from metadata.epoch import Epoch
 
+SNAPSHOTS_PER_PAGE = 1_000
+"""How many are told of at once; whoever gets as many asks for those before them."""
+
 
 class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot without its image; `hash` is the chain's at that epoch."""

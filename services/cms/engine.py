@@ -30,13 +30,12 @@ from services.cms.reports.store import Stores
 from services.cms.tips import TipReader
 from snapshots.policy import Cadence
 from snapshots.restore import newest_usable, taken
-from snapshots.store import SnapshotInfo, SnapshotStore
+from snapshots.store import SNAPSHOTS_PER_PAGE, SnapshotInfo, SnapshotStore
 
 logger = structlog.get_logger()
 
 FAR_AHEAD = Epoch(2**53)
 LATEST_TIMEOUT_S = 10.0
-SNAPSHOTS_LISTED_MAX = 1000
 RESTORE_ATTEMPTS_MAX = 60
 RESTORE_RETRY_S = 0.5
 PAGE_ENTRIES_MAX = 1000
@@ -151,8 +150,9 @@ class Engine:
             raise LookupError(f"epoch {epoch} is beyond the tip")
         return await self._history.at(epoch)
 
-    async def snapshot_epochs(self) -> Sequence[SnapshotInfo]:
-        return await self._parts.snapshots.listed(up_to=FAR_AHEAD, limit=SNAPSHOTS_LISTED_MAX)
+    async def snapshot_epochs(self, up_to: Epoch | None = None) -> Sequence[SnapshotInfo]:
+        last = FAR_AHEAD if up_to is None else up_to
+        return await self._parts.snapshots.listed(up_to=last, limit=SNAPSHOTS_PER_PAGE)
 
     async def snapshot(self, epoch: Epoch) -> bytes | None:
         found = await self._parts.snapshots.load(epoch)

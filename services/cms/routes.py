@@ -37,7 +37,16 @@ from services.cms.reports.bodies import (
     Spreading,
 )
 from services.http import logs, snapshots, streams
-from services.http.bodies import Entry, Follow, LogPage, LogState, OneEpoch, SnapshotsAnswer, View
+from services.http.bodies import (
+    Entry,
+    Follow,
+    Listed,
+    LogPage,
+    LogState,
+    OneEpoch,
+    SnapshotsAnswer,
+    View,
+)
 from services.http.problems import Code
 from services.http.progress import PROGRESS_PATH, Progress, ProgressAnswer
 from services.http.reports import REPORTS_PATH, Report, ReportAnswer
@@ -250,7 +259,8 @@ ROUTES = (
         method="GET",
         path="/v1/snapshots",
         run=snapshots.snapshots,
-        summary="Snapshots, newest first",
+        summary="Snapshots, newest first, up to 1,000; older ones by `up_to`",
+        query=Listed,
         answer=SnapshotsAnswer,
     ),
     Route(

@@ -45,6 +45,12 @@ class SnapshotView(msgspec.Struct, frozen=True, kw_only=True):
     url: str
 
 
+class Listed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The newest, or the newest of those up to an epoch."""
+
+    up_to: EpochField | None = None
+
+
 class LogState(msgspec.Struct, frozen=True, kw_only=True):
     """Entries without a gap from `after` + 1 on, or from behind the snapshot where there is one."""
 

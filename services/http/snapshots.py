@@ -10,7 +10,7 @@ from encoding.images import decode_image
 from encoding.views import metadata_view
 from log.containers import MEDIA_TYPE
 from services.http.api import IMMUTABLE, REVALIDATED, Api, Call, M, R, accepts
-from services.http.bodies import Nothing, OneEpoch, SnapshotsAnswer
+from services.http.bodies import Listed, OneEpoch, SnapshotsAnswer
 from services.http.logs import snapshot_view
 from services.http.problems import Code, ProblemError
 
@@ -18,8 +18,9 @@ SINGLE_OBJECT = "avro/binary"
 """One Avro message with its marker and fingerprint, as it is stored."""
 
 
-async def snapshots(api: Api[R, M], call: Call[Nothing]) -> web.StreamResponse:
-    listed = await api.engine.snapshot_epochs()
+async def snapshots(api: Api[R, M], call: Call[Listed]) -> web.StreamResponse:
+    """A page of them; whoever wants older ones asks again, up to the epoch before its last."""
+    listed = await api.engine.snapshot_epochs(call.query.up_to)
     answer = SnapshotsAnswer([snapshot_view(info) for info in listed])
     return await api.json(call.request, answer, Cache_Control=REVALIDATED)
 

@@ -121,9 +121,10 @@ class NodeEngine:
             return False
         return await self.gate.wait_drained(epoch, max(deadline_s - clock(), 0))
 
-    async def snapshot_epochs(self) -> Sequence[SnapshotInfo]:
+    async def snapshot_epochs(self, up_to: Epoch | None = None) -> Sequence[SnapshotInfo]:
         self.check_trusted()
-        return await self._journal.snapshots()
+        listed = await self._journal.snapshots()
+        return [info for info in listed if up_to is None or info.epoch <= up_to]
 
     async def newest_snapshot_after(self, epoch: Epoch) -> SnapshotInfo | None:
         self.check_trusted()

@@ -7,6 +7,7 @@ from services.http import logs, snapshots
 from services.http.bodies import (
     Entry,
     Follow,
+    Listed,
     LogPage,
     LogState,
     OneEpoch,
@@ -66,6 +67,7 @@ ROUTES = (
         path="/v1/snapshots",
         run=snapshots.snapshots,
         summary="Snapshots that this node keeps, newest first",
+        query=Listed,
         answer=SnapshotsAnswer,
     ),
     Route(
