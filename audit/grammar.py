@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from audit.roots import FUNCTIONS, ROOTS
@@ -114,6 +115,7 @@ def _check_branch(node: ast.expr) -> None:
         case ast.BinOp(op=op) if type(op) in COMPUTED:
             return
         case ast.Compare(ops=ops) if all(type(op) in COMPARED for op in ops):
+            _check_comparison(node)
             return
         case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
             raise FaultError(f"{name} takes plain arguments", node)
@@ -123,6 +125,19 @@ def _check_branch(node: ast.expr) -> None:
             pass
     what = type(node).__name__
     raise FaultError(f"this is not part of the language ({what})", node)
+
+
+def _check_comparison(node: ast.Compare) -> None:
+    """Equal numbers and texts need not be one object, so `is` asks only for what there is once."""
+    sides = pairwise((node.left, *node.comparators))
+    for op, (left, right) in zip(node.ops, sides, strict=True):
+        if isinstance(op, ast.Is | ast.IsNot) and not (_is_single(left) or _is_single(right)):
+            equal = "==" if isinstance(op, ast.Is) else "!="
+            raise FaultError(f"`is` is for None, True and False; compare by {equal}", right)
+
+
+def _is_single(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))
 
 
 _SPELLED = {1: "one argument", 2: "two arguments"}
