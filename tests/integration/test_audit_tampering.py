@@ -23,9 +23,12 @@ from audit.folder import folder
 from audit.history import metadata_at
 from audit.notes import SignedNote
 from audit.reading import open_archive
+from audit.replay import audited
+from audit.segments import SEGMENT_ENTRIES_MAX
 from audit.stored_snapshots import encode_snapshot
 from audit.verify import Fault, Given, Verified, verify
 from log.chain import seal
+from log.replay import replay
 from metadata.epoch import Epoch
 from tests.archives import (
     KEY,
@@ -38,12 +41,16 @@ from tests.archives import (
     snapshot_of,
 )
 from tests.forging import Forger
+from tests.golden.scribe import Scribe
+from tests.histories import simulated
 from transformations.extensions import SetExtension
 
 ANCHORED = Given(keys=(KEY.public,))
 SMALL_ENTRIES = entries_of(SMALL)
 LARGE = 100_000
 ROUNDS = 12
+LENGTHS = (0, 300, 500, 900, 12_000)
+"""Of untouched archives; none is shorter than the sequences that it begins with."""
 SEED = random.SystemRandom().randrange(2**32)
 EACH_ROUND = pytest.mark.parametrize("number", range(ROUNDS))
 
@@ -99,11 +106,17 @@ def test_a_file_cut_short_is_found(forger):
     assert_located(fault_in(forger.archive), path, manifest)
 
 
+def is_outgrown(path):
+    """A part of a tile, for a tree of long ago; a longer one is there."""
+    return path.startswith(f"{TILES}/1/") and path != f"{TILES}/1/000.p/11"
+
+
 @EACH_ROUND
 def test_a_file_that_is_gone_is_found(forger):
+    for path in filter(is_outgrown, forger.files):
+        (forger.archive / path).unlink()
+    assert isinstance(verify(forger.archive, ANCHORED), Verified)
     path = forger.any_file()
-    if path.startswith(f"{TILES}/1/") and path != f"{TILES}/1/000.p/11":
-        return  # A part of a tile for a tree of long ago; a longer one is there.
     (forger.archive / path).unlink()
 
     fault = fault_in(forger.archive)
@@ -230,23 +243,40 @@ def test_a_manifest_that_is_laid_out_otherwise_is_found(small, tmp_path, indent)
     assert fault_in(forger.archive).where == MANIFEST
 
 
+def lively(seed, length):
+    """Sequences of every kind, some of them not ended, and then simple entries."""
+    found = simulated(seed, steps=random.Random(seed).randrange(150, 350)).entries
+    kinds = {sealed.kind for sealed in found}
+    assert "RetireSequence" in kinds
+    assert any(kind.startswith("Prepare") for kind in kinds)
+    scribe = Scribe(replay(found))
+    for number in range(length - len(found)):
+        scribe.commit(SetExtension(name=f"name{number % 50}", value=str(number)), actor="ada")
+    return [*found, *scribe.entries]
+
+
 @pytest.mark.parametrize("number", range(20))
 def test_an_untouched_archive_raises_no_alarm(tmp_path, number):
+    """Neither by verifying nor by replaying; the last ones go beyond one segment of full size."""
     chance = random.Random(SEED + number)
     print("seed", SEED + number)
-    length = chance.randrange(1, 900) if number < 16 else chance.randrange(3000, 9000)
-    cuts = sorted(chance.sample(range(1, length + 1), min(length, chance.randrange(4))))
+    entries = lively(SEED + number, LENGTHS[number % len(LENGTHS)])
+    length = len(entries)
+    cuts = sorted(chance.sample(range(1, length + 1), chance.randrange(4)))
     with pytest.MonkeyPatch.context() as patched:
-        entries_max = chance.randrange(1, 400) if number < 16 else chance.randrange(200, 4000)
-        patched.setattr("audit.segments.SEGMENT_ENTRIES_MAX", entries_max)
-        entries = entries_of(length, salt=str(number))
+        if length <= SEGMENT_ENTRIES_MAX:
+            entries_max = chance.randrange(1, length)
+            patched.setattr("audit.segments.SEGMENT_ENTRIES_MAX", entries_max)
         archived(tmp_path, entries, signed_at=cuts, snapshots={length // 2, length})
 
     verdict = verify(tmp_path, Given(keys=(KEY.public,), recompute=True))
+    report = audited(open_archive(tmp_path))
 
     assert isinstance(verdict, Verified), verdict
     assert verdict.is_anchored
     assert verdict.strays == ()
+    assert report.holds, report.findings
+    assert report.entries == length
 
 
 def test_every_byte_of_the_manifest_counts(tmp_path):

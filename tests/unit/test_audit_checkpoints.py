@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from audit.checkpoints import Checkpoint, parse_checkpoint, sign
 from audit.keys import (
     Algorithm,
     KeyFormatError,
+    PrivateKey,
     PublicKey,
     generate,
     load_private,
@@ -103,6 +107,31 @@ def test_a_witness_signs_the_time_too():
             signed.note.text,
             (type(signed.note.signatures[1])(witness.name, witness.public.id, later),),
         ).verified_by([witness.public])
+
+
+def test_a_cosignature_is_made_as_c2sp_writes_it_down():
+    """By hand, from the text of tlog-cosignature, over the checkpoint of its example."""
+    body = b"example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n"
+    seed = bytes(range(32))
+    theirs = Ed25519PrivateKey.from_private_bytes(seed)
+    public = bytes.fromhex("03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8")
+    assert theirs.public_key().public_bytes_raw() == public
+    key_id = sha256(b"witness.example.com/w1\n\x04" + public).digest()[:4]
+    signature = theirs.sign(b"cosignature/v1\ntime 1679315147\n" + body)
+    timestamp = b"\x00\x00\x00\x00\x64\x18\x50\xcb"
+    line = b64encode(key_id + timestamp + signature)
+    assert line == (
+        b"oAWfEQAAAABkGFDLBuRDazBLVac2NE+Y+IjbjQOcXLfF9CSDZVUIoS83rE1n"
+        b"FZsVE8YiWV6Ngr7lV8H6bdoBQGP/l73euDMQ9k+bBQ=="
+    )
+
+    witness = PrivateKey("witness.example.com/w1", seed, Algorithm.COSIGNATURE)
+    note = SignedNote(body.decode()).signed(witness, at_s=1_679_315_147)
+
+    expected = body + b"\n" + "— witness.example.com/w1 ".encode() + line + b"\n"
+    assert note.encode() == expected
+    vkey = f"witness.example.com/w1+{key_id.hex()}+{b64encode(bytes([4]) + public).decode()}"
+    assert parse_note(expected).verified_by([parse_public(vkey)]) == (witness.public,)
 
 
 def test_a_published_cosignature_is_read():
