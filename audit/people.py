@@ -1,4 +1,8 @@
-"""Who committed what, and which role that took."""
+"""Who says to have committed what, and which role that takes.
+
+An entry holds neither the role nor the token of who sent it. Its actor is what the sender called
+itself; a CMS asked for a role that may commit the kind, and nothing here proves that it did.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,10 @@ def role_needed(kind: str) -> str:
 
 
 class Deeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What one actor did under one role: entries by kind. None is somebody who left no name."""
+    """What was committed in one name, of the kinds that take one role; None is no name.
+
+    `role` is the least that may commit these kinds, not one that somebody is known to have held.
+    """
 
     actor: str | None
     role: str

@@ -14,6 +14,10 @@ from audit.report_parts import cell, hashed, legend, meter, moment, number, perc
 
 FINDINGS_SHOWN_MAX = 300
 PEOPLE_SHOWN_MAX = 300
+AS_CLAIMED = (
+    "Names are those that the senders gave themselves. The role is the least that may commit these "
+    "kinds; the log does not record which role or token was used."
+)
 
 
 def facts_section(contents: Contents) -> Iterator[str]:
@@ -120,9 +124,10 @@ def people_section(replay: Report) -> Iterator[str]:
         total = sum(deeds.kinds.values())
         rows.append([cell(deeds.actor or "no name"), cell(deeds.role), number(total), cell(did)])
     left = len(replay.people) - len(rows)
-    more = f"{left:,} more are in the JSON report." if left else ""
-    heads = ("Who", "Role it takes", "Entries", "What")
-    yield from _tabled("Who did what", heads, rows, more, "Nobody did anything.")
+    more = f" {left:,} more are in the JSON report." if left else ""
+    said = AS_CLAIMED + more if rows else ""
+    heads = ("Who, by their own account", "Role it takes", "Entries", "What")
+    yield from _tabled("Who did what", heads, rows, said, "Nobody did anything.")
 
 
 def kinds_section(chronicle: Chronicle) -> Iterator[str]:

@@ -36,6 +36,15 @@ def live_report():
     return report_on_live(kept(entries()), "http://cms", MADE)
 
 
+def test_names_and_roles_are_told_for_what_they_are():
+    """As claimed, and as needed: an entry proves neither who sent it nor under which role."""
+    page = html_of(live_report())
+
+    assert "Who, by their own account" in page
+    assert "Role it takes" in page
+    assert "the log does not record which role or token was used" in page
+
+
 def with_source(report, **changes):
     source = msgspec.structs.replace(report.sources[0], **changes)
     return msgspec.structs.replace(report, sources=(source,))
