@@ -286,6 +286,11 @@ async def test_the_last_write_wins_and_a_write_without_timestamp_is_the_last(thr
     assert (await three.delete("k", query=f"?timestamp={ID_MAX}"))[0] == 200
     status, problem = await three.put("k", {"a_int": 5})
     assert (status, problem["code"]) == (409, "newer_held")
+    before_us = now_us()
+    for number in (1, 2, 3):
+        status, other = await three.put(f"other-{number}", {"a_int": 6}, number=number)
+        assert status == 200, other
+        assert before_us <= other["timestamp"] <= now_us(), "nobody's clock was moved"
 
 
 async def test_columns_keep_their_types(three):

@@ -144,7 +144,15 @@ def test_the_newest_of_the_answers_wins_and_its_holders_are_known():
 
 
 def test_no_timestamp_is_given_twice():
-    clock = iter([10, 10, 3, 50])
+    clock = iter([10, 10, 3])
     timestamps = Timestamps(lambda: next(clock))
     assert [timestamps.following() for _ in range(3)] == [10, 11, 12]
-    assert timestamps.following(held_us=70) == 71
+
+
+def test_a_timestamp_from_the_future_moves_no_other():
+    clock = iter([10, 11, 12, 13])
+    timestamps = Timestamps(lambda: next(clock))
+    assert timestamps.following() == 10
+    assert timestamps.beating(70) == 71
+    assert timestamps.following() == 12
+    assert timestamps.beating(5) == 13

@@ -204,7 +204,7 @@ class Coordinator:
         now = self._engine.applied.metadata
         if tally.held_us is not None and write.put.timestamp is None:
             # Somebody else's clock is ahead. A write that would stay hidden was not made.
-            write.timestamp = self._timestamps.following(tally.held_us)
+            write.timestamp = self._timestamps.beating(tally.held_us)
             return None if write.timestamp <= ID_MAX else _unbeatable(now)
         if tally.is_met and tally.is_met_by(view.replicas_in(now, row.token)):
             return Written(row, view.table, now.epoch)
