@@ -12,8 +12,8 @@ import msgspec
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId, NodeState
 from metadata.epoch import Epoch
-from metadata.locks import SequenceId
 from metadata.sessions import Purpose, Session, SessionId
+from sequences.disturbance import holder
 from sequences.driver import Drive, World
 from sequences.ports import Cleaner, Refused, Repairer, WorkError
 from sequences.status import Board, Doing, SessionStatus
@@ -64,9 +64,11 @@ class Errands:
         """Sessions that are over are not spoken of; of those that wait it is said for whom."""
         self._board.keep_sessions(metadata.sessions.open)
         for session in metadata.sessions.open.values():
-            holder = None if session.sequence is not None else _holder(metadata, session)
-            if holder is not None:
-                self._say(session, Doing.WAITING, f"sequence {holder} moves these ranges")
+            if session.sequence is not None:
+                continue
+            mover = holder(metadata, session.ranges)
+            if mover is not None:
+                self._say(session, Doing.WAITING, f"sequence {mover} moves these ranges")
 
     def _due(self, metadata: ClusterMetadata) -> list[tuple[Key, Work]]:
         due: list[tuple[Key, Work]] = [
@@ -76,7 +78,7 @@ class Errands:
         due += [
             ((session.purpose.value, session.id), partial(self._serve, session.id))
             for session in metadata.sessions.open.values()
-            if session.sequence is None and _holder(metadata, session) is None
+            if session.sequence is None and holder(metadata, session.ranges) is None
         ]
         if metadata.cms.reconfiguration is not None:
             due.append((("cms", metadata.cms.reconfiguration.id), self._reconfigure))
@@ -100,7 +102,7 @@ class Errands:
     def _free(self, wanted: SessionId) -> Session | None:
         metadata = self._world.cluster.metadata
         session = metadata.sessions.find(wanted)
-        is_free = session is not None and _holder(metadata, session) is None
+        is_free = session is not None and holder(metadata, session.ranges) is None
         return session if is_free else None
 
     def _say(
@@ -197,12 +199,6 @@ def staying(metadata: ClusterMetadata, session: Session) -> tuple[NodeId, ...]:
     return tuple(
         node for node in session.nodes if node in nodes and nodes[node].state is not NodeState.LEFT
     )
-
-
-def _holder(metadata: ClusterMetadata, session: Session) -> SequenceId | None:
-    """Nobody works on a range outside the log while it is being moved."""
-    held = metadata.locks.held.items()
-    return next((item for item, lock in held if lock.overlaps(session.ranges)), None)
 
 
 def _undone(outcome: Epoch | Refused) -> WorkError:

@@ -15,8 +15,8 @@ from metadata.schema import Table
 from metadata.tokens import FULL, Range, Token
 from store import manifest, segments
 from store.failures import SegmentError, StoreError
-from store.manifest import Segment
-from store.means import STAGED, Guard, Means
+from store.manifest import STAGED, Segment
+from store.means import Guard, Means
 
 FILES_MAX = 10_000
 

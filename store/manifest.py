@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -46,6 +46,9 @@ _FIELDS = (
 )
 _LIVE = f"SELECT {_FIELDS} FROM store_segments WHERE table_id = ? AND NOT removed"  # noqa: S608
 _PINNED = "(SELECT segment FROM store_pins)"
+
+STAGED = "staged"
+"""The folder in which sessions leave files for the node to import, each in one of its own."""
 
 _RANGES = msgspec.json.Decoder(tuple[Range, ...])
 
@@ -154,16 +157,25 @@ def clean(connection: sqlite3.Connection, table: TableId, ranges: Sequence[Range
     return len(touched)
 
 
-def cover(connection: sqlite3.Connection, session: SessionId, ranges: Sequence[Range]) -> int:
-    """Note that a repair has brought these ranges of the session's segments to all owners."""
-    pinned = pinned_by(connection, session)
-    for segment in pinned:
+def cover(
+    connection: sqlite3.Connection,
+    session: SessionId,
+    ranges: Sequence[Range],
+    paths: Collection[str],
+) -> int:
+    """Note that a repair has brought these ranges of these files to all owners.
+
+    They are those that it has read, which are pinned, and those that it has brought itself.
+    """
+    known = (*pinned_by(connection, session), *staged_by(connection, session))
+    found = {segment.id: segment for segment in known if segment.path in paths}
+    for segment in found.values():
         repaired = coalesced((*segment.repaired, *overlap(ranges, segment.ranges)))
         connection.execute(
             "UPDATE store_segments SET repaired = ? WHERE id = ?",
             (msgspec.json.encode(repaired), segment.id),
         )
-    return len(pinned)
+    return len(found)
 
 
 def pin(connection: sqlite3.Connection, session: SessionId, segments: Iterable[Segment]) -> None:
@@ -180,6 +192,17 @@ def pinned_by(connection: sqlite3.Connection, session: SessionId) -> list[Segmen
         f"SELECT {_FIELDS} FROM store_segments WHERE id IN "  # noqa: S608 - our own constant
         "(SELECT segment FROM store_pins WHERE session = ?) ORDER BY id",
         (session,),
+    )
+    return [_segment(row) for row in found]
+
+
+def staged_by(connection: sqlite3.Connection, session: SessionId) -> list[Segment]:
+    """What was imported under a session."""
+    folder = f"{STAGED}/{session}/"
+    found = connection.execute(
+        f"SELECT {_FIELDS} FROM store_segments WHERE NOT removed "  # noqa: S608 - our own constant
+        "AND substr(path, 1, ?) = ? ORDER BY id",
+        (len(folder), folder),
     )
     return [_segment(row) for row in found]
 

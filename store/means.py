@@ -22,7 +22,6 @@ Guard: TypeAlias = Callable[[sqlite3.Connection], None]
 """Called inside the transaction of an effect; raises to abort it."""
 
 SEGMENTS = "segments"
-STAGED = "staged"
 
 
 def allow(_connection: sqlite3.Connection) -> None:

@@ -176,17 +176,23 @@ class Store:
         """Sessions that have segments pinned, also those that were closed while the node slept."""
         return await self._means.database.read(manifest.sessions_pinning)
 
-    async def cover(self, session: SessionId, ranges: Iterable[Range], guard: Guard = allow) -> int:
-        """Note that a repair has brought what the session pinned to all owners of these ranges.
+    async def cover(
+        self,
+        session: SessionId,
+        ranges: Iterable[Range],
+        paths: Collection[str],
+        guard: Guard = allow,
+    ) -> int:
+        """Note that a repair has brought these files, as far as these ranges go, to all owners.
 
-        Only then may compaction drop tombstones there. The segments must still be pinned; how
-        many were marked is the answer.
+        Only then may compaction drop tombstones there. They are files that the session pinned, or
+        staged and imported; how many were marked is the answer.
         """
         listed = tuple(ranges)
 
         def work(connection: sqlite3.Connection) -> int:
             guard(connection)
-            return manifest.cover(connection, session, listed)
+            return manifest.cover(connection, session, listed, paths)
 
         return await self._means.database.write(work)
 

@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 
 from metadata.sessions import SessionId
 from store import manifest
-from store.means import SEGMENTS, STAGED, Means
+from store.manifest import STAGED
+from store.means import SEGMENTS, Means
 
 SWEPT_MAX = 1000
 READERS_TIMEOUT_S = 30.0

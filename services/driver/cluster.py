@@ -24,6 +24,15 @@ class LiveCluster:
     def metadata(self) -> ClusterMetadata:
         return self._follower.metadata
 
+    async def newest(self) -> ClusterMetadata:
+        """Not older than any entry that was acknowledged before the call."""
+        try:
+            found = await self._client.component("locks")
+        except ClientError as error:
+            raise WorkError(str(error)) from error
+        await self._reach(Epoch(found["epoch"]))
+        return self.metadata
+
     async def beyond(self, epoch: Epoch, timeout_s: float) -> None:
         await self._follower.reached(epoch + 1, timeout_s=timeout_s)
 

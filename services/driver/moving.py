@@ -22,10 +22,9 @@ from sequences.ports import WorkError
 from services.driver.attempt import Attempt, tag_of
 from services.driver.copying import Tools
 from services.driver.data_nodes import HttpDataNodes
-from services.driver.links import Links
 from services.driver.nodes import NodeCalls
 from services.driver.progress import Meters
-from services.driver.repairing import Repairer
+from services.driver.repairing import Newest, Repairer
 from services.http.progress import Moved
 from services.settings import DriverSettings
 from store.failures import StoreError
@@ -106,15 +105,15 @@ class Movements(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def moving(
-    settings: DriverSettings, calls: NodeCalls, links: Links
+    settings: DriverSettings, calls: NodeCalls, client: Client, newest: Newest
 ) -> AsyncIterator[Movements]:
     """With a Spark application of its own, which is started meanwhile."""
     spark = Spark(SparkSettings(master=settings.spark_master, more=settings.spark_conf))
     clock = asyncio.get_running_loop().time
-    tools = Tools(spark, HttpDataNodes(calls), OpenSessions(links.client))
+    tools = Tools(spark, HttpDataNodes(calls), OpenSessions(client))
     details = None if settings.state_dir is None else folder_at(str(settings.state_dir / DETAILS))
     async with kept_warm(spark):
-        yield Movements(SparkMover(tools, clock, details), Repairer(tools, clock))
+        yield Movements(SparkMover(tools, clock, details), Repairer(tools, newest, clock))
 
 
 @asynccontextmanager

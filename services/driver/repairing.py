@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from uuid import uuid4
 
 from metadata.cluster import ClusterMetadata
@@ -16,16 +17,22 @@ from metadata.strategies import Owners
 from metadata.tokens import Range, intersections
 from movement.batches import Batch, batches
 from movement.transfers import Gained, Transfer
+from sequences.disturbance import disturbance, rival
 from sequences.ports import WorkError
 from services.driver.attempt import told
 from services.driver.copying import Copying, Place, Tools
 from services.driver.flushing import Flushed, flush_all
 from services.driver.progress import Meter
 from services.driver.together import all_of
-from services.http.data_messages import Repaired
+from services.http.data_messages import FILES_MAX, Repaired
 
 BATCHES_AT_ONCE_MAX = 2
 REPAIR = "repair"
+
+Newest = Callable[[], Awaitable[ClusterMetadata]]
+"""The metadata, not older than any entry that was acknowledged before the call."""
+
+Files = Mapping[NodeId, list[str]]
 
 
 class Repairer:
@@ -34,8 +41,9 @@ class Repairer:
     Every owner must answer: tombstones may go only when all of them have seen them.
     """
 
-    def __init__(self, tools: Tools, clock: Callable[[], float]) -> None:
+    def __init__(self, tools: Tools, newest: Newest, clock: Callable[[], float]) -> None:
         self._tools = tools
+        self._newest = newest
         self._clock = clock
 
     async def repair(self, metadata: ClusterMetadata, session: Session) -> None:
@@ -52,11 +60,41 @@ class Repairer:
         flushed = await flush_all(self._tools.nodes, session.id, opened, transfers)
         turns = asyncio.Semaphore(BATCHES_AT_ONCE_MAX)
         attempt = uuid4().hex
-        await all_of(
-            self._brought(session.id, batch, flushed, attempt, turns) for batch in batches(gained)
+        wanted = batches(gained)
+        brought = await all_of(
+            self._brought(session.id, batch, flushed, attempt, turns) for batch in wanted
         )
-        done = Repaired(session=session.id, ranges=session.ranges)
-        await all_of(self._tools.nodes.repaired(node, done) for node in owners)
+        files = _read(flushed)
+        for node in owners:
+            files[node] += ()
+        for batch, paths in zip(wanted, brought, strict=True):
+            files[batch.target] += paths
+        await self._tell(metadata, session, files)
+
+    async def _tell(self, metadata: ClusterMetadata, session: Session, files: Files) -> None:
+        """Let tombstones go that were brought to all owners, unless somebody may lack them.
+
+        A sequence may have begun meanwhile, and have copied from an owner before what was brought
+        there came. If it has not ended, it holds its ranges by the newest metadata; if it has, the
+        owners have another epoch: then nothing is told, and the repair is tried again later. A
+        sequence that is not in that metadata yet is no danger: its sources are flushed after its
+        START, and so after all that was brought has landed, at every owner that it may copy from.
+
+        The same holds for another repair: one that is not open yet reads what has landed by now.
+        One that is open may have read an owner before, so no file is named, and no tombstone goes
+        before the next repair. Nodes that are told know the metadata of now: what was closed by
+        then can bring nothing more to them.
+        """
+        now = await self._newest()
+        found = disturbance(metadata, now, session.ranges)
+        if found is not None:
+            raise WorkError(f"{found} since the rows were read: nothing counts as repaired yet")
+        covered = {} if rival(now, session) else files
+        await all_of(
+            self._tools.nodes.repaired(node, message)
+            for node in sorted(files)
+            for message in _messages(session, now.epoch, covered.get(node, ()))
+        )
 
     async def _brought(
         self,
@@ -65,7 +103,8 @@ class Repairer:
         flushed: Flushed,
         attempt: str,
         turns: asyncio.Semaphore,
-    ) -> None:
+    ) -> tuple[str, ...]:
+        """The files that the target has imported."""
         async with turns:
             with told(batch):
                 staging = await self._tools.nodes.staging(batch.target, session)
@@ -79,7 +118,24 @@ class Repairer:
                     tag=f"{REPAIR}-{session}",
                 )
                 copying = Copying(self._tools, batch, place, Meter(self._clock))
-                await copying.landed(await copying.published(flushed))
+                manifest = await copying.published(flushed)
+                await copying.landed(manifest)
+                return tuple(item.path for item in manifest.files)
+
+
+def _read(flushed: Flushed) -> defaultdict[NodeId, list[str]]:
+    found: defaultdict[NodeId, list[str]] = defaultdict(list)
+    for pieces in flushed.pieces.values():
+        for piece in pieces:
+            found[piece.node].append(piece.path)
+    return found
+
+
+def _messages(session: Session, epoch: Epoch, files: Sequence[str]) -> Iterator[Repaired]:
+    """As many as the files need, and one where there is none."""
+    for start in range(0, max(len(files), 1), FILES_MAX):
+        part = tuple(files[start : start + FILES_MAX])
+        yield Repaired(session=session.id, ranges=session.ranges, epoch=epoch, files=part)
 
 
 def shared_by(metadata: ClusterMetadata, ranges: Iterable[Range]) -> Iterator[Gained]:

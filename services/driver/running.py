@@ -55,10 +55,13 @@ async def running(settings: DriverSettings) -> AsyncIterator[Driver]:
     async with AsyncExitStack() as stack:
         links = await stack.enter_async_context(linked(settings))
         calls = NodeCalls(links.nodes, lambda: links.follower.metadata)
-        movements = await stack.enter_async_context(moving(settings, calls, links))
+        cluster = LiveCluster(links.follower, links.client, settings.name)
+        movements = await stack.enter_async_context(
+            moving(settings, calls, links.client, cluster.newest)
+        )
         board = Board()
         world = World(
-            LiveCluster(links.follower, links.client, settings.name),
+            cluster,
             NodeWatermarks(calls),
             movements.mover,
             clock,

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from metadata.epoch import Epoch
+from metadata.epoch import EMPTY, Epoch
 from metadata.limits import ID_MAX, RANGES_LISTED_MAX, Count
 from metadata.schema import TableId
 from metadata.sessions import SessionId
@@ -196,10 +196,16 @@ class CleanupAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Repaired(Message, frozen=True):
-    """What the session pinned here has been brought to all owners of these ranges."""
+    """Every owner has what any owner had of these ranges.
+
+    `files` are those of this node that the repair has read, and those that it has imported here:
+    what is in them was brought to all. It was found at `epoch` that nothing had come in the way.
+    """
 
     session: SessionRef
     ranges: Ranges
+    epoch: EpochField = EMPTY
+    files: Annotated[tuple[Path, ...], Meta(max_length=FILES_MAX)] = ()
 
 
 class RepairedAnswer(msgspec.Struct, frozen=True):

@@ -78,7 +78,10 @@ class StoreNodes:
 
     async def repaired(self, node, wanted):
         self._check(node, wanted.session)
-        self.covered[node] = await self.stores[node].cover(wanted.session, wanted.ranges)
+        paths = {path.removeprefix(f"{self.folder(node)}/") for path in wanted.files}
+        marked = await self.stores[node].cover(wanted.session, wanted.ranges, paths)
+        assert marked == len(paths), "each of them was pinned or imported"
+        self.covered[node] = marked
 
     def folder(self, node):
         return self.root / str(node) / "data"

@@ -14,6 +14,7 @@ from metadata.directory import NodeId
 from metadata.plans import Step
 from metadata.tokens import FULL, Token
 from services.local.waiting import until
+from services.node.data.ownership import written_of
 from tests.builders import STEPS, honest_receipts
 from tests.integration.data_cluster import data_cluster, held_back, stuck
 from tests.integration.nodes import TIMEOUT_S, reached
@@ -253,9 +254,17 @@ async def repaired(cluster, *numbers):
     session = (await accepted(cluster, opening)).epoch
     flush = {"session": session, "epoch": session, "tables": [1], "ranges": WHOLE}
     for number in numbers:
-        assert (await cluster.internal("flush", flush, number))[0] == 200
-        message = {"session": session, "ranges": WHOLE}
-        assert (await cluster.internal("repaired", message, number))[0] == 200
+        status, read = await cluster.internal("flush", flush, number)
+        assert status == 200
+        mine = written_of(cluster.home.applied.metadata, cluster.table(), NodeId(number))
+        ranges = [{"left": span.left, "right": span.right} for span in mine]
+        await copied(cluster, session, number, (ranges, read["segments"]))
+        _, held = await cluster.internal("flush", flush, number)
+        files = [item["path"] for item in held["segments"]]
+        assert len(files) == 2 * len(read["segments"])
+        message = {"session": session, "ranges": WHOLE, "epoch": session, "files": files}
+        status, answer = await cluster.internal("repaired", message, number)
+        assert (status, answer["segments"]) == (200, len(files))
     await accepted(cluster, CloseSession(session=session))
 
 

@@ -52,16 +52,17 @@ async def driving(spark, made):
     async with linked(settings) as links:
         calls = NodeCalls(links.nodes, lambda: links.follower.metadata)
         tools = Tools(spark, HttpDataNodes(calls), OpenSessions(links.client))
+        cluster = LiveCluster(links.follower, links.client, "driver-1")
         mover, board = SparkMover(tools, clock), Board()
         world = World(
-            LiveCluster(links.follower, links.client, "driver-1"),
+            cluster,
             NodeWatermarks(calls),
             mover,
             clock,
             lambda _failures: 0.2,
             lambda _quiet: 0.2,
         )
-        workers = Workers(NodeCleaner(calls), Repairer(tools, clock))
+        workers = Workers(NodeCleaner(calls), Repairer(tools, cluster.newest, clock))
         errands = Errands(world, workers, board, print)
 
         async def drive():

@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 
 from metadata.directory import NodeId
+from metadata.partitioners import Partitioner
+from metadata.plans import Step
+from metadata.schema import Simple
 from metadata.tokens import FULL, Range, Token
 from movement.transfers import Gained
 from sequences.ports import WorkError
 from services.driver.copying import Tools
 from services.driver.repairing import Repairer, shared_by
-from store.rows import newest
-from tests.builders import commit
+from store.rows import newest, row_of, tombstone_of
+from tests.builders import advanced_to, commit
 from tests.integration.moving_nodes import store_nodes
-from tests.integration.test_movement_spark import cluster, fill, table_of
-from transformations.sessions import Errand, OpenSession
+from tests.integration.test_movement_spark import cluster, fill, moved, table_of
+from transformations.replace import PrepareReplace
+from transformations.sessions import CloseSession, Errand, OpenSession
 
 ASYNC = pytest.mark.asyncio(loop_scope="session")
 
@@ -33,7 +37,18 @@ def repairer(spark, nodes):
     async def still_open(session):
         return nodes.metadata.sessions.find(session) is not None
 
-    return Repairer(Tools(spark, nodes, still_open), lambda: 0.0)
+    async def newest():
+        return nodes.metadata
+
+    return Repairer(Tools(spark, nodes, still_open), newest, lambda: 0.0)
+
+
+async def over(nodes, session):
+    """The session is closed, and every node has compacted all it holds."""
+    nodes.metadata = commit(nodes.metadata, CloseSession(session=session.id))
+    for store in nodes.stores.values():
+        await store.unpin(session.id)
+        await store.compact_all(table_of(nodes.metadata))
 
 
 @ASYNC
@@ -58,6 +73,104 @@ async def test_owners_agree_after_a_repair(warm_spark, tmp_path):
             assert {row.key: row for row in held} == wanted[item.change.range]
         assert sorted(nodes.covered) == [1, 2, 3, 4]
         assert sum(map(len, wanted.values())) > 30
+
+
+@ASYNC
+async def test_tombstones_go_after_a_repair(warm_spark, tmp_path):
+    """From what was there before it, and from what it has brought."""
+    async with store_nodes(tmp_path, cluster()) as nodes:
+        await fill(nodes, rows=100)
+        table, session = table_of(nodes.metadata), opened(nodes)
+        shared = {
+            node: [
+                item.change.range
+                for item in shared_by(nodes.metadata, [SOME])
+                if item.target == node
+            ]
+            for node in (1, 2, 3, 4)
+        }
+        await repairer(warm_spark, nodes).repair(nodes.metadata, session)
+        before = {node: await nodes.rows(node, table, shared[node]) for node in shared}
+
+        await over(nodes, session)
+
+        for node, rows in before.items():
+            assert any(row.deleted for row in rows)
+            kept = [row for row in rows if not row.deleted]
+            assert await nodes.rows(node, table, shared[node]) == kept
+
+
+@ASYNC
+async def test_what_another_repair_may_have_read_before_keeps_its_tombstones(warm_spark, tmp_path):
+    async with store_nodes(tmp_path, cluster()) as nodes:
+        await fill(nodes, rows=20)
+        table, session = table_of(nodes.metadata), opened(nodes)
+        nodes.metadata = commit(
+            nodes.metadata,
+            OpenSession(purpose=Errand.REPAIR, nodes=session.nodes, ranges=(FULL,)),
+        )
+        await repairer(warm_spark, nodes).repair(nodes.metadata, session)
+
+        assert set(nodes.covered.values()) == {0}
+        before = {node: await nodes.rows(node, table) for node in nodes.stores}
+        await over(nodes, session)
+        assert {node: await nodes.rows(node, table) for node in nodes.stores} == before
+
+
+class Overtaken:
+    """A replacement that copies from an owner before what the repair brings has come there."""
+
+    def __init__(self, spark, nodes, owner, last):
+        self._spark, self._nodes, self._owner, self._last = spark, nodes, owner, last
+        self._take_over = nodes.take_over
+
+    async def __call__(self, node, wanted):
+        if node != self._owner:
+            await self._take_over(node, wanted)
+            return
+        nodes = self._nodes
+        nodes.take_over = self._take_over
+        prepare = PrepareReplace(node=NodeId(5), replaced=self._owner)
+        nodes.metadata = advanced_to(commit(nodes.metadata, prepare), Step.START)
+        await moved(self._spark, nodes)
+        await self._take_over(node, wanted)
+        nodes.metadata = advanced_to(nodes.metadata, self._last)
+
+
+@ASYNC
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (Step.MID, r"sequence \d+ has begun to move these ranges"),
+        (Step.RETIRE, "the owners of shop.orders have changed"),
+    ],
+)
+async def test_a_tombstone_stays_that_a_replacement_has_overtaken(warm_spark, tmp_path, last, told):
+    """Its copy has the old row; of the owners one alone does not make a quorum with it."""
+    async with store_nodes(tmp_path, cluster()) as nodes:
+        table, session = table_of(nodes.metadata), opened(nodes, (FULL,), (1, 2, 3, 4, 5))
+        old = row_of(table, Partitioner.XXHASH64, "k", columns={"c_int": 1}, timestamp=1)
+        deleted = tombstone_of(table, Partitioner.XXHASH64, "k", timestamp=2)
+        one, two, late = nodes.metadata.placements.find(Simple(3).key).writers(old.token).owners
+        for node, row in ((one, deleted), (two, deleted), (late, old)):
+            await nodes.stores[node].put(table, [row])
+        nodes.take_over = Overtaken(warm_spark, nodes, late, last)
+        subject = repairer(warm_spark, nodes)
+
+        with pytest.raises(WorkError, match=told):
+            await subject.repair(nodes.metadata, session)
+
+        assert nodes.covered == {}
+        assert await nodes.rows(5, table) == [old]
+        for store in nodes.stores.values():
+            await store.unpin(session.id)
+            await store.compact_all(table)
+        assert await nodes.rows(one, table) == await nodes.rows(two, table) == [deleted]
+
+        if last is Step.RETIRE:
+            await subject.repair(nodes.metadata, session)
+            await over(nodes, session)
+            assert [await nodes.rows(node, table) for node in (one, two, 5)] == [[], [], []]
 
 
 @ASYNC

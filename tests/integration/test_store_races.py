@@ -12,7 +12,7 @@ from metadata.sessions import SessionId
 from metadata.tokens import FULL, MINIMUM, Range, Token
 from store.failures import OverloadedError, StoreError
 from store.reading import SegmentReader
-from tests.store_model import TABLE, live, row, rows_at, scanned, staged, store_in
+from tests.store_model import TABLE, live, repaired, row, rows_at, scanned, staged, store_in
 
 SESSION = SessionId(9)
 LOW, HIGH = Range(MINIMUM, Token(50)), Range(Token(50), MINIMUM)
@@ -86,9 +86,7 @@ async def test_what_a_dropped_tombstone_hides_may_be_flushed_meanwhile(tmp_path)
     async with disturbed(tmp_path, late) as store:
         await store.put(TABLE, rows_at(10, timestamp=2, amount=None))
         await store.flush(TABLE, [FULL])
-        await store.pin(SESSION, TABLE.id, [FULL])
-        await store.cover(SESSION, [FULL])
-        await store.unpin(SESSION)
+        await repaired(store)
         await store.put(TABLE, rows_at(10, timestamp=1))
 
         done = await store.compact_all(TABLE)
@@ -109,9 +107,7 @@ async def test_what_a_dropped_tombstone_hides_may_be_on_its_way_to_a_segment(tmp
     async with disturbed(tmp_path, Meanwhile(None, start)) as store:
         await store.put(TABLE, rows_at(10, timestamp=2, amount=None))
         await store.flush(TABLE, [FULL])
-        await store.pin(SESSION, TABLE.id, [FULL])
-        await store.cover(SESSION, [FULL])
-        await store.unpin(SESSION)
+        await repaired(store)
         await store.put(TABLE, rows_at(10, timestamp=1))
     async with disturbed(tmp_path, meanwhile) as store:
         await store.flush(TABLE, [FULL])

@@ -32,7 +32,7 @@ from store.failures import (
 )
 from store.folder import Folder, Hashed, folder_at
 from store.imports import ImportNameReusedError
-from tests.store_model import TABLE, row, rows_at, scanned, staged, store_in
+from tests.store_model import TABLE, repaired, row, rows_at, scanned, staged, store_in
 
 SESSION = SessionId(9)
 LOW, HIGH = Range(MINIMUM, Token(50)), Range(Token(50), MINIMUM)
@@ -162,7 +162,7 @@ async def test_columns_may_come_and_go(store):
         lambda store: store.drop(TABLE.id, refuse),
         lambda store: store.pin(SESSION, TABLE.id, [FULL], refuse),
         lambda store: store.unpin(SessionId(1), refuse),
-        lambda store: store.cover(SessionId(1), [FULL], refuse),
+        lambda store: store.cover(SessionId(1), [FULL], (), refuse),
     ],
 )
 async def test_a_guard_that_raises_leaves_everything_as_it_was(store, files, effect):
@@ -253,13 +253,9 @@ async def test_a_tombstone_goes_only_after_a_repair_and_only_if_it_hides_nothing
     await flushed(store, 10, timestamp=1)
     await flushed(store, 10, timestamp=2, amount=None)
     assert (await store.compact_all(TABLE)).tombstones_dropped == 0
-    await store.pin(SESSION, TABLE.id, [FULL])
-    await store.cover(SESSION, [HIGH])
-    await store.unpin(SESSION)
+    await repaired(store, [HIGH])
     assert (await store.compact_all(TABLE)).tombstones_dropped == 0
-    await store.pin(SESSION, TABLE.id, [FULL])
-    await store.cover(SESSION, [LOW])
-    await store.unpin(SESSION)
+    await repaired(store, [LOW])
     await store.put(TABLE, rows_at(10, timestamp=1))
 
     done = await store.compact_all(TABLE)

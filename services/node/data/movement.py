@@ -170,7 +170,8 @@ class Movement:
         return ranges
 
     async def repaired(self, wanted: Repaired) -> RepairedAnswer:
-        await self._reached(Epoch(wanted.session))
+        # Whoever could undo it by the metadata of `epoch` is unknown here before that.
+        await self._reached(max(wanted.epoch, Epoch(wanted.session)))
         node = self._node()
 
         def check(metadata: ClusterMetadata) -> None:
@@ -178,9 +179,10 @@ class Movement:
             _check_named(session.nodes, node)
 
         check(self._metadata)
+        paths = frozenset(map(self._paths.relative, wanted.files))
         with told():
             marked = await self._permits.run(
-                check, partial(self._store.cover, wanted.session, wanted.ranges)
+                check, partial(self._store.cover, wanted.session, wanted.ranges, paths)
             )
         return RepairedAnswer(marked, await self._fitness.repaired(wanted.ranges))
 

@@ -8,8 +8,7 @@ from urllib.parse import unquote, urlsplit
 from metadata.sessions import SessionId
 from services.http.data_messages import SegmentFile
 from services.http.problems import Code, ProblemError
-from store.manifest import Segment
-from store.means import STAGED
+from store.manifest import STAGED, Segment
 
 
 class DataPaths:
@@ -37,15 +36,20 @@ class DataPaths:
 
     def staged(self, given: str, session: SessionId) -> str:
         """A path below the session's staging folder, relative to the root."""
-        parts = urlsplit(given)
-        plain = unquote(parts.path) if parts.scheme == "file" else given
-        path = PurePosixPath(plain)
-        if path.is_absolute() and path.is_relative_to(self.root):
-            path = path.relative_to(self.root)
+        path = PurePosixPath(self.relative(given))
         if path.parts[:2] != (STAGED, str(session)) or ".." in path.parts:
             raise ProblemError(
                 Code.MALFORMED,
                 f"{given[:200]} does not lie in the staging folder of session {session}.",
                 field="files",
             )
+        return str(path)
+
+    def relative(self, given: str) -> str:
+        """As the manifest has it, whatever form it was given in."""
+        parts = urlsplit(given)
+        plain = unquote(parts.path) if parts.scheme == "file" else given
+        path = PurePosixPath(plain)
+        if path.is_absolute() and path.is_relative_to(self.root):
+            path = path.relative_to(self.root)
         return str(path)
