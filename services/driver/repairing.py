@@ -25,6 +25,7 @@ from services.driver.flushing import Flushed, flush_all
 from services.driver.progress import Meter
 from services.driver.together import all_of
 from services.http.data_messages import FILES_MAX, Repaired
+from services.node.data.ownership import owned_ranges
 
 BATCHES_AT_ONCE_MAX = 2
 REPAIR = "repair"
@@ -65,8 +66,6 @@ class Repairer:
             self._brought(session.id, batch, flushed, attempt, turns) for batch in wanted
         )
         files = _read(flushed)
-        for node in owners:
-            files[node] += ()
         for batch, paths in zip(wanted, brought, strict=True):
             files[batch.target] += paths
         await self._tell(metadata, session, files)
@@ -92,7 +91,7 @@ class Repairer:
         covered = {} if rival(now, session) else files
         await all_of(
             self._tools.nodes.repaired(node, message)
-            for node in sorted(files)
+            for node in owners_of(metadata, session)
             for message in _messages(session, now.epoch, covered.get(node, ()))
         )
 
@@ -121,6 +120,15 @@ class Repairer:
                 manifest = await copying.published(flushed)
                 await copying.landed(manifest)
                 return tuple(item.path for item in manifest.files)
+
+
+def owners_of(metadata: ClusterMetadata, session: Session) -> list[NodeId]:
+    """Whom it names of those who own something there, whether there is a table or not."""
+    return sorted(
+        node
+        for node in session.nodes
+        if intersections(owned_ranges(metadata, node), session.ranges)
+    )
 
 
 def _read(flushed: Flushed) -> defaultdict[NodeId, list[str]]:

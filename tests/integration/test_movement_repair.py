@@ -14,10 +14,11 @@ from sequences.ports import WorkError
 from services.driver.copying import Tools
 from services.driver.repairing import Repairer, shared_by
 from store.rows import newest, row_of, tombstone_of
-from tests.builders import advanced_to, commit
+from tests.builders import advanced_to, commit, joined_cluster
 from tests.integration.moving_nodes import store_nodes
-from tests.integration.test_movement_spark import cluster, fill, moved, table_of
+from tests.integration.test_movement_spark import TOKENS, cluster, fill, moved, table_of
 from transformations.replace import PrepareReplace
+from transformations.schema import CreateKeyspace
 from transformations.sessions import CloseSession, Errand, OpenSession
 
 ASYNC = pytest.mark.asyncio(loop_scope="session")
@@ -171,6 +172,21 @@ async def test_a_tombstone_stays_that_a_replacement_has_overtaken(warm_spark, tm
             await subject.repair(nodes.metadata, session)
             await over(nodes, session)
             assert [await nodes.rows(node, table) for node in (one, two, 5)] == [[], [], []]
+
+
+@ASYNC
+async def test_owners_are_told_where_there_is_no_table(warm_spark, tmp_path):
+    """One of them may have been set back, and serve nothing before it is repaired."""
+    metadata = commit(
+        joined_cluster(4, None, spare=1, tokens=TOKENS),
+        CreateKeyspace(name="shop", replication=Simple(3)),
+    )
+    async with store_nodes(tmp_path, metadata) as nodes:
+        session = opened(nodes, (FULL,), (1, 2, 3, 4, 5))
+
+        await repairer(warm_spark, nodes).repair(nodes.metadata, session)
+
+        assert nodes.covered == {1: 0, 2: 0, 3: 0, 4: 0}
 
 
 @ASYNC
