@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 
 import msgspec
@@ -29,6 +30,8 @@ INPUT_ROWS_MAX = 8 * 1024 * 1024
 WINDOW_ROWS_MAX = 128 * 1024
 WINDOW_BYTES_MAX = 128 * 1024 * 1024
 DROPPED_MAX = 64 * 1024
+HIDDEN_SHARE_MIN = 0.1
+"""Of a segment's rows: for less than this the rest is not written again."""
 _TIER_FACTOR = 4
 
 
@@ -63,6 +66,43 @@ def bounded(candidates: Sequence[Segment]) -> list[Segment]:
             break
         taken.append(segment)
     return taken
+
+
+def thinned(candidates: Iterable[tuple[Segment, int]]) -> list[Segment]:
+    """The one of which cleanup has hidden the largest share, to be written without that.
+
+    Each comes with how many of its rows count. None if there is nothing worth it.
+    """
+    shares = [
+        ((segment.rows - rows) / segment.rows, segment)
+        for segment, rows in candidates
+        if rows <= INPUT_ROWS_MAX
+    ]
+    share, found = max(shares, key=lambda item: item[0], default=(0.0, None))
+    return [found] if found is not None and share >= HIDDEN_SHARE_MIN else []
+
+
+async def weighed(
+    means: Means, table: Table, candidates: Iterable[Segment]
+) -> list[tuple[Segment, int]]:
+    """Segments of which something may be hidden, and how many of their rows count.
+
+    Each is counted once, and again when more of it was hidden.
+    """
+    partly = [item for item in candidates if item.spans != (Span(item.first, item.last),)]
+    known, found = means.counted.get(table.id, {}), dict[Segment, int]()
+    with means.readers.entered():
+        for segment in partly:
+            found[segment] = (
+                known[segment] if segment in known else await _counted(means, table, segment)
+            )
+    means.counted[table.id] = found
+    return list(found.items())
+
+
+async def _counted(means: Means, table: Table, segment: Segment) -> int:
+    with _noting_damage(means, table, segment):
+        return await asyncio.to_thread(means.reader.count, table, segment)
 
 
 def worthwhile(inputs: Sequence[Segment]) -> bool:
@@ -100,8 +140,14 @@ async def compact(
 
 
 async def _verified(means: Means, table: Table, segment: Segment) -> None:
-    try:
+    with _noting_damage(means, table, segment):
         await asyncio.to_thread(means.reader.verify, table, segment)
+
+
+@contextmanager
+def _noting_damage(means: Means, table: Table, segment: Segment) -> Iterator[None]:
+    try:
+        yield
     except SegmentError:
         means.damaged[segment.path] = (table, segment)
         raise

@@ -79,6 +79,8 @@ class Means(msgspec.Struct, kw_only=True, eq=False):
     """Held by whatever takes hot rows away, so that none is taken for flushed that is not."""
     damaged: dict[str, tuple[Table, Segment]] = msgspec.field(default_factory=dict)
     """By path, what a compaction could not read: the next one leaves it out."""
+    counted: dict[TableId, dict[Segment, int]] = msgspec.field(default_factory=dict)
+    """How many rows count of segments of which something is hidden."""
 
     def new_path(self, table: TableId) -> str:
         return f"{SEGMENTS}/{table}/{self.new_name()}.parquet"

@@ -104,6 +104,16 @@ class SegmentReader:
         groups = self.footer(table, segment).groups
         return [group for group in groups if any(group.span.intersects(span) for span in seen)]
 
+    def count(self, table: Table, segment: Segment) -> int:
+        """How many rows count; only row groups at the edge of something hidden are read."""
+        bare = msgspec.structs.replace(table, columns=())
+        rows = 0
+        for group in self.groups(table, segment, segment.spans):
+            seen = common(segment.spans, (group.span,))
+            is_whole = seen == (group.span,)
+            rows += group.rows if is_whole else len(within(self.read(bare, segment, [group]), seen))
+        return rows
+
     def footer(self, table: Table, segment: Segment) -> Footer:
         return self._footers.get(segment.path, lambda: self._load(table, segment))
 

@@ -124,11 +124,14 @@ class Store:
     async def compact(self, table: Table, guard: Guard = allow) -> Compacted | None:
         """Merge some segments of about the same size, if there are enough of them.
 
+        Otherwise write the one again of which cleanup has hidden most, so that its disk is free.
         One that cannot be read is told of once; from then on it is left out, until `recheck`.
         """
         found = await self._means.database.read(lambda c: manifest.unpinned(c, table.id))
         whole = [segment for segment in found if segment.path not in self._means.damaged]
-        inputs = compaction.chosen(whole)
+        inputs = compaction.chosen(whole) or compaction.thinned(
+            await compaction.weighed(self._means, table, whole)
+        )
         return await compaction.compact(self._means, table, inputs, guard) if inputs else None
 
     @property
@@ -222,6 +225,7 @@ class Store:
 
         async with self._means.locks[table]:
             await self._means.database.write(work)
+        self._means.counted.pop(table, None)
 
     async def estimate(self, table: Table, ranges: Iterable[Range]) -> Size:
         """Rows and bytes, for planning: every version counts, a row group by what overlaps."""
