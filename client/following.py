@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from client.asking import GAP_PAUSE_S, Asking
 from client.errors import ClientError, CorruptEntryError, DivergedError, TrimmedError
 from client.pages import PAGE_ENTRIES, Page
-from client.publication import Publication
+from client.publication import NotKeptError, Publication
 from client.standing import Standing, State
+from log.backoff import Backoff
 from log.follower import Fault, Follower
 from log.messages import Message
 from log.replay import Applied, ReplayError
 from metadata.epoch import EMPTY, Epoch
 
+T = TypeVar("T")
+
 POLL_S = 20.0
 """How long the log holds a request while there is nothing new."""
 NEWS_MAX = 16
 """So many entries may be too new for a neighbour to have them."""
+KEEPING = Backoff(first_s=0.1, last_s=5.0)
+"""A disk that is full may have room again."""
 
 
 class Log(Protocol):
@@ -136,7 +141,7 @@ class Following:
         steps = self.follower.advance()
         self._tell_faults()
         if steps:
-            await self._publication.go_on(steps)
+            await self._kept(self._publication.go_on, steps)
         return bool(steps)
 
     async def _rest(self, pause_s: float) -> None:
@@ -179,7 +184,7 @@ class Following:
             return False
         steps = self.follower.take_from_peer(page.entries) if page is not None else []
         if steps:
-            await self._publication.go_on(steps)
+            await self._kept(self._publication.go_on, steps)
         return bool(steps)
 
     async def _page(self) -> Page | None:
@@ -231,7 +236,7 @@ class Following:
             await self._jump(page.snapshot)
         steps = self.follower.take(page.entries)
         if steps:
-            await self._publication.go_on(steps)
+            await self._kept(self._publication.go_on, steps)
         after = self.follower.applied.metadata.epoch
         self._asking.answered(
             self.clock(),
@@ -255,8 +260,25 @@ class Following:
             self._damaged_snapshot = epoch
             raise
         self.follower.jump(to)
-        await self._publication.jump(to)
+        await self._kept(self._publication.jump, to)
         self._notices.jumped(before, epoch)
+
+    async def _kept(self, publish: Callable[[T], Awaitable[None]], what: T) -> None:
+        """Publish it, however long it cannot be kept; what was published before is served on."""
+        before, was_in_touch, failures = self.standing, self.in_touch.is_set(), 0
+        while True:
+            try:
+                await publish(what)
+                break
+            except NotKeptError as error:
+                failures += 1
+                if before.is_trusted:
+                    self._stand(State.HELD_UP, f"what comes next is not kept yet: {error}")
+                await asyncio.sleep(KEEPING.pause_s(failures, chance=self._random.random()))
+        if failures:
+            self._stand(before.state, before.detail)
+            if was_in_touch:
+                self.in_touch.set()
 
     def _fail(self, state: State, detail: str) -> None:
         """Say so, and leave the log alone for a while; fan-out may go on meanwhile."""

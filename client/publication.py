@@ -11,8 +11,15 @@ from log.published import Published
 from log.replay import Applied
 
 
+class NotKeptError(Exception):
+    """Nothing of it is on disk, for a reason that may pass; the text is a sentence."""
+
+
 class Journal(Protocol):
-    """Where a follower keeps what it has applied, so that it can start without a CMS."""
+    """Where a follower keeps what it has applied, so that it can start without a CMS.
+
+    Whatever raises a `NotKeptError` is tried again.
+    """
 
     async def append(self, steps: Sequence[Step]) -> None:
         """Keep the entries; they are on disk when this returns."""

@@ -13,13 +13,15 @@ class State(StrEnum):
     FOLLOWING = "following"
     AWAY = "away"
     """The log did not answer the last time; what is at hand is right and may be late."""
+    HELD_UP = "held_up"
+    """What comes next cannot be kept just now; what is at hand is right and may be late."""
     DIVERGED = "diverged"
     """The log holds another history than this follower has applied."""
     STOPPED = "stopped"
     """An entry of the log could not be applied or kept; nothing will be any more."""
 
 
-TRUSTED = frozenset({State.STARTING, State.FOLLOWING, State.AWAY})
+TRUSTED = frozenset({State.STARTING, State.FOLLOWING, State.AWAY, State.HELD_UP})
 """Late at worst. In any other state a follower serves nothing."""
 
 

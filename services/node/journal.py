@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 
+import structlog
+
 from encoding.errors import DecodeError
 from log.chain import seal_payload
 from log.entry import SealedEntry
@@ -18,6 +20,9 @@ from snapshots.policy import Cadence
 from snapshots.restore import Report, opened, taken
 from snapshots.store import Snapshot, SnapshotInfo
 from store.database import Database
+from store.failures import StoreError
+
+logger = structlog.get_logger()
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS journal_entries (
@@ -80,7 +85,7 @@ class Journal:
             self._cadence = self._cadence.after(step.sealed)
         if self._cadence.due:
             self._cadence = Cadence()
-            await self._keep(await taken(steps[-1].applied))
+            await self._keep_if_possible(await taken(steps[-1].applied))
 
     async def jump(self, to: Applied) -> None:
         """What came before does not lead here any more, so it goes, in the same transaction."""
@@ -109,6 +114,15 @@ class Journal:
     async def image(self, epoch: Epoch) -> bytes | None:
         snapshot = await self._database.read(lambda connection: _loaded(connection, epoch))
         return None if snapshot is None else snapshot.image
+
+    async def _keep_if_possible(self, snapshot: Snapshot) -> None:
+        """The entries are kept, and lead as far without it; the next one comes in its turn."""
+        try:
+            await self._keep(snapshot)
+        except StoreError as error:
+            if not error.retriable:
+                raise
+            logger.warning("snapshot_not_kept", epoch=snapshot.epoch, error=str(error))
 
     async def _keep(self, snapshot: Snapshot) -> None:
         def write(connection: sqlite3.Connection) -> None:

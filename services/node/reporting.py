@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections import deque
 
+import structlog
+
 from client.connection import Connection
 from log.replay import NOTHING_APPLIED, Applied
 from metadata.directory import NodeId
@@ -15,6 +17,9 @@ from services.node.data.fitness import Fitness
 from services.node.data.upkeep import Upkeep
 from services.node.engine import NodeEngine
 from services.telling import Teller
+from store.failures import StoreError
+
+logger = structlog.get_logger()
 
 MICROSECONDS = 1_000_000
 FIRST_EVERY_S = 0.1
@@ -81,7 +86,16 @@ class Reporter:
         told = await self._teller.tell(report, ReportAnswer)
         if told is not None:
             self._engine.heard_from_cms(told)
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """What cannot be kept just now is settled after the next report."""
+        try:
             await self._fitness.settle()
+        except StoreError as error:
+            if not error.retriable:
+                raise
+            logger.warning("fitness_not_kept", error=str(error))
 
 
 def _now_us() -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-from client.publication import Journal
+from client.publication import Journal, NotKeptError
 from log.follower import Step as Applying
 from log.replay import Applied
 from metadata.cluster import ClusterMetadata
@@ -12,6 +13,7 @@ from metadata.directory import NodeId
 from metadata.plans import Step
 from metadata.schema import TableId
 from metadata.tokens import Range
+from store.failures import StoreError
 from store.store import Store
 
 
@@ -33,12 +35,14 @@ class CleanJournal:
         self._applied = applied
 
     async def append(self, steps: Sequence[Applying]) -> None:
-        await self._forget(steps[-1].applied.metadata)
-        await self._journal.append(steps)
+        with _kept():
+            await self._forget(steps[-1].applied.metadata)
+            await self._journal.append(steps)
 
     async def jump(self, to: Applied) -> None:
-        await self._forget(to.metadata)
-        await self._journal.jump(to)
+        with _kept():
+            await self._forget(to.metadata)
+            await self._journal.jump(to)
 
     async def _forget(self, after: ClusterMetadata) -> None:
         node = after.directory.by_host.get(self._host_id)
@@ -46,6 +50,17 @@ class CleanJournal:
             return
         for table, ranges in newly_gained(self._applied().metadata, after, node):
             await self._store.cleanup(table, ranges)
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """A disk that is full, or has too much to do, is no reason to end the node."""
+    try:
+        yield
+    except StoreError as error:
+        if not error.retriable:
+            raise
+        raise NotKeptError(str(error)) from error
 
 
 def newly_gained(
