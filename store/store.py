@@ -266,9 +266,9 @@ class Store:
         """At start, before anything is written: delete files that were never published."""
         return await sweeping.sweep_orphans(self._means)
 
-    async def sweep_staged(self, open_sessions: Collection[SessionId]) -> list[str]:
+    async def sweep_staged(self, is_open: Callable[[SessionId], bool]) -> list[str]:
         """Delete what sessions that are not open have staged and nobody registered."""
-        return await sweeping.sweep_staged(self._means, open_sessions)
+        return await sweeping.sweep_staged(self._means, is_open)
 
     async def _held(self, table: Table, row: Row) -> Row | None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from metadata.sessions import SessionId
@@ -37,13 +37,13 @@ async def sweep_orphans(means: Means) -> list[str]:
     return await _delete_unnamed(means, await asyncio.to_thread(means.folder.files, SEGMENTS))
 
 
-async def sweep_staged(means: Means, open_sessions: Collection[SessionId]) -> list[str]:
+async def sweep_staged(means: Means, is_open: Callable[[SessionId], bool]) -> list[str]:
     """Files in `staged/SESSION/…` whose session is closed and that nobody registered."""
     staged = await asyncio.to_thread(means.folder.files, STAGED)
-    closed = [path for path in staged if not _open(path, open_sessions)]
+    closed = [path for path in staged if not _open(path, is_open)]
     gone = await _delete_unnamed(means, closed)
     for folder in await asyncio.to_thread(means.folder.folders, STAGED):
-        if not _open(folder, open_sessions):
+        if not _open(folder, is_open):
             await asyncio.to_thread(means.folder.delete_empty, folder)
     return gone
 
@@ -56,6 +56,6 @@ async def _delete_unnamed(means: Means, files: list[str]) -> list[str]:
     return gone
 
 
-def _open(path: str, sessions: Collection[SessionId]) -> bool:
+def _open(path: str, is_open: Callable[[SessionId], bool]) -> bool:
     session = PurePosixPath(path).parts[1]
-    return session.isdigit() and int(session) in sessions
+    return session.isdigit() and is_open(SessionId(int(session)))

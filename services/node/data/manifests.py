@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from metadata.schema import TableId
 from metadata.sessions import SessionId
@@ -64,8 +64,8 @@ def imported_segments(connection: sqlite3.Connection, wanted: Imported) -> list[
     ]
 
 
-def forget_imports(connection: sqlite3.Connection, open_sessions: Collection[SessionId]) -> None:
+def forget_imports(connection: sqlite3.Connection, is_open: Callable[[SessionId], bool]) -> None:
     """Nobody reads back what was imported under a session that is closed."""
     found = connection.execute("SELECT DISTINCT session FROM node_imports").fetchall()
-    closed = [(session,) for (session,) in found if session not in open_sessions]
+    closed = [(session,) for (session,) in found if not is_open(session)]
     connection.executemany("DELETE FROM node_imports WHERE session = ?", closed)

@@ -12,6 +12,7 @@ from log.listeners import Change
 from metadata.cluster import ClusterMetadata
 from metadata.limits import Label
 from metadata.schema import Table, TableId
+from metadata.sessions import SessionId
 from metadata.tokens import FULL
 from services.http.problems import Code, ProblemError
 from services.http.reports import TABLES_MAX
@@ -140,12 +141,12 @@ class Upkeep:
 
     async def _forget(self, metadata: ClusterMetadata) -> None:
         """Pins and staged files of sessions that are closed, and tables that are dropped."""
-        open_sessions = set(metadata.sessions.open)
+        is_open = partial(_may_be_open, metadata)
         for session in await self._store.pinning():
-            if session not in open_sessions:
+            if not is_open(session):
                 await self._store.unpin(session)
-        await self._database.write(partial(forget_imports, open_sessions=open_sessions))
-        await self._store.sweep_staged(open_sessions)
+        await self._database.write(partial(forget_imports, is_open=is_open))
+        await self._store.sweep_staged(is_open)
         gone = await self._database.read(tables_held) - set(metadata.schema.tables)
         if gone and not await self._engine.drained(metadata.epoch, DRAIN_TIMEOUT_S):
             # Whoever still writes to them would leave rows behind.
@@ -187,6 +188,11 @@ async def _tried(work: Awaitable[object], **about: int) -> bool:
         logger.warning("upkeep_failed", error=str(error), **about)
         return False
     return True
+
+
+def _may_be_open(metadata: ClusterMetadata, session: SessionId) -> bool:
+    """A session is named by the epoch that opened it: of a later one this version knows nothing."""
+    return session > metadata.epoch or metadata.sessions.find(session) is not None
 
 
 def _check_gone(table: TableId, metadata: ClusterMetadata) -> None:
