@@ -79,7 +79,11 @@ class WriteAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The newest version of each, which may be a tombstone; None for none, or where refused."""
+    """The newest version of each, which may be a tombstone; None for none, or where refused.
+
+    What does not fit into one answer is refused as `too_large`: to be asked for again. The first
+    one always fits.
+    """
 
     epoch: Epoch
     rows: tuple[Row | None, ...]

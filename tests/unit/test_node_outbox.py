@@ -23,6 +23,7 @@ from services.http.data_messages import (
 )
 from services.node.data.messaging import SilentError
 from services.node.data.outbox import (
+    KEYS_MAX,
     MESSAGE_BYTES_MAX,
     RUNNING_MAX,
     Outbox,
@@ -31,6 +32,7 @@ from services.node.data.outbox import (
     split_reads,
     split_writes,
 )
+from services.node.data.replica import ANSWER_BYTES_MAX, fitting
 from store.rows import Row
 
 NODE = NodeId(2)
@@ -182,6 +184,7 @@ def test_reads_are_split_as_they_were_joined(groups):
         refused={place: "no" for place, token in enumerate(flat) if not token % 3},
     )
     for numbers, part in zip(groups, split_reads(answer, messages), strict=True):
+        assert part is not None
         assert [found and found.token for found in part.rows] == [
             n if n % 2 else None for n in numbers
         ]
@@ -191,3 +194,74 @@ def test_reads_are_split_as_they_were_joined(groups):
 def test_an_answer_with_too_few_rows_makes_no_sense():
     with pytest.raises(SilentError):
         split_reads(ReadAnswer(epoch=Epoch(3), rows=()), [read(1)])
+
+
+def test_an_answer_without_anything_makes_no_sense():
+    with pytest.raises(SilentError):
+        split_reads(ReadAnswer(epoch=Epoch(3), rows=(None,), refused={0: "too_large"}), [read(1)])
+
+
+class Narrow:
+    """A replica whose answers have room for a few rows, as `room` says from message to message."""
+
+    def __init__(self, *room):
+        self.room = list(room)
+        self.asked = []
+
+    async def __call__(self, _node, message):
+        self.asked.append([key.token for key in message.keys])
+        await asyncio.sleep(0)
+        count = self.room.pop(0) if self.room else len(message.keys)
+        left_out = range(count, len(message.keys))
+        return ReadAnswer(
+            epoch=Epoch(9),
+            rows=tuple(row(key.token) for key in message.keys[:count]) + (None,) * len(left_out),
+            refused=dict.fromkeys(left_out, "too_large"),
+        )
+
+
+async def test_what_does_not_fit_into_an_answer_is_asked_for_again():
+    wire = Narrow(1, 1, 5)
+    box = Outbox(wire, joined_reads, split_reads, KEYS_MAX)
+
+    tasks = await sent(box, *(read(number) for number in range(200)))
+    answers = await asyncio.gather(*tasks)
+
+    assert [answer.rows[0].token for answer in answers] == list(range(200))
+    assert all(answer.refused == {} for answer in answers)
+    sizes = [len(tokens) for tokens in wire.asked]
+    assert sizes[:2] == [1, 1]
+    assert max(sizes) == KEYS_MAX, "nobody asks for more"
+    assert wire.asked[2] == list(range(2, 2 + KEYS_MAX))
+    again = next(tokens for tokens in wire.asked[3:] if 7 in tokens)
+    assert again == [7, 8, 9, 10, 11], "before all others, and only as many as there was room for"
+    assert not box._running
+    assert not box._waiting
+    assert not box._fitting
+
+
+async def test_a_replica_that_answers_nothing_is_not_asked_for_ever():
+    wire = Narrow(1, 1, 0, 0)
+    box = Outbox(wire, joined_reads, split_reads, KEYS_MAX)
+
+    tasks = await sent(box, *(read(number) for number in range(4)))
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [isinstance(answer, SilentError) for answer in found] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted"),
+    [
+        ([], 0),
+        ([0], 1),
+        ([ANSWER_BYTES_MAX + 1], 1),
+        ([ANSWER_BYTES_MAX + 1, None], 1),
+        ([1, None, 2], 3),
+        ([ANSWER_BYTES_MAX // 2 - 9, ANSWER_BYTES_MAX // 2 - 9, 0, 100], 3),
+    ],
+)
+def test_an_answer_has_as_many_rows_as_arrive_in_time(sizes, wanted):
+    rows = [None if size is None else row(1, bytes(size)) for size in sizes]
+
+    assert fitting(rows) == wanted

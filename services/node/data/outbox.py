@@ -17,12 +17,15 @@ from services.http.data_messages import (
     ReplicaWrite,
     WriteAnswer,
 )
+from services.http.problems import Code
 from services.node.data.messaging import SilentError
 
 RUNNING_MAX = 2
 """Messages under way to one node; the more wait meanwhile, the more the next one carries."""
 WAITING_MAX = 4096
 MESSAGE_BYTES_MAX = 512 * 1024
+KEYS_MAX = 64
+"""In one read: a replica has all of their rows in memory at once."""
 
 M = TypeVar("M", ReplicaWrite, ReplicaRead)
 A = TypeVar("A", WriteAnswer, ReadAnswer)
@@ -39,18 +42,22 @@ class Outbox(Generic[M, A]):
     """Asking a node costs far more than one row more in the question.
 
     Whoever finds nothing under way is sent at once. A message goes on if its sender is cancelled,
-    since others may be in it; it ends by its own timeout.
+    since others may be in it; it ends by its own timeout. What was left out of an answer, for
+    which `split` gives None, is asked for again before all else, and fewer at a time for a while.
     """
 
     def __init__(
         self,
         send: Callable[[NodeId, M], Awaitable[A]],
         joined: Callable[[Sequence[M]], M],
-        split: Callable[[A, Sequence[M]], list[A]],
+        split: Callable[[A, Sequence[M]], Sequence[A | None]],
+        rows_max: int = ROWS_MAX,
     ) -> None:
         self._send: Callable[[NodeId, M], Awaitable[A]] = send
         self._joined: Callable[[Sequence[M]], M] = joined
-        self._split: Callable[[A, Sequence[M]], list[A]] = split
+        self._split: Callable[[A, Sequence[M]], Sequence[A | None]] = split
+        self._rows_max = rows_max
+        self._fitting: dict[_Lane, int] = {}
         self._running: dict[_Lane, int] = {}
         self._waiting: dict[_Lane, deque[_Waiting[M]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -77,7 +84,7 @@ class Outbox(Generic[M, A]):
 
     def _go_on(self, lane: _Lane) -> None:
         while self._running.get(lane, 0) < RUNNING_MAX:
-            batch = _taken(self._waiting[lane])
+            batch = _taken(self._waiting[lane], self._fitting.get(lane, self._rows_max))
             if not batch:
                 return
             self._running[lane] = self._running.get(lane, 0) + 1
@@ -96,8 +103,11 @@ class Outbox(Generic[M, A]):
                     item.answer.set_exception(error)
         else:
             for item, part in zip(batch, parts, strict=True):
-                if not item.answer.done():
+                if not item.answer.done() and part is not None:
                     item.answer.set_result(part)
+            again = [item for item, part in zip(batch, parts, strict=True) if part is None]
+            self._ask_again(lane, again, answered=len(batch) - len(again))
+            batch = ()
         finally:
             for item in batch:
                 # Whoever waits for what was broken off must not wait for ever.
@@ -106,14 +116,20 @@ class Outbox(Generic[M, A]):
                     item.answer.set_exception(broken)
             self._ended(lane)
 
+    def _ask_again(self, lane: _Lane, left_out: Sequence[_Waiting[M]], *, answered: int) -> None:
+        before = self._fitting.get(lane, self._rows_max)
+        self._fitting[lane] = answered if left_out else min(2 * before, self._rows_max)
+        self._waiting[lane].extendleft(reversed(left_out))
+
     def _ended(self, lane: _Lane) -> None:
         self._running[lane] -= 1
         self._go_on(lane)
         if not self._running[lane]:
             del self._running[lane], self._waiting[lane]
+            self._fitting.pop(lane, None)
 
 
-def _taken(waiting: deque[_Waiting[M]]) -> list[_Waiting[M]]:
+def _taken(waiting: deque[_Waiting[M]], rows_max: int) -> list[_Waiting[M]]:
     """The first ones that somebody still waits for, as many as one message carries."""
     taken: list[_Waiting[M]] = []
     rows = size_bytes = 0
@@ -122,7 +138,7 @@ def _taken(waiting: deque[_Waiting[M]]) -> list[_Waiting[M]]:
             waiting.popleft()
             continue
         found, found_bytes = size_of(waiting[0].message)
-        if taken and (rows + found > ROWS_MAX or size_bytes + found_bytes > MESSAGE_BYTES_MAX):
+        if taken and (rows + found > rows_max or size_bytes + found_bytes > MESSAGE_BYTES_MAX):
             break
         taken.append(waiting.popleft())
         rows, size_bytes = rows + found, size_bytes + found_bytes
@@ -161,16 +177,22 @@ def split_writes(answer: WriteAnswer, messages: Sequence[ReplicaWrite]) -> list[
     return parts
 
 
-def split_reads(answer: ReadAnswer, messages: Sequence[ReplicaRead]) -> list[ReadAnswer]:
+def split_reads(answer: ReadAnswer, messages: Sequence[ReplicaRead]) -> list[ReadAnswer | None]:
+    """The part of each message; None where some of it did not fit into the answer."""
     if len(answer.rows) != sum(len(message.keys) for message in messages):
         raise SilentError("its answer makes no sense", may_have_arrived=True)
-    parts = []
+    parts: list[ReadAnswer | None] = []
     start = 0
     for message in messages:
         rows = answer.rows[start : start + len(message.keys)]
         refused = _within(answer.refused, start, len(message.keys))
-        parts.append(ReadAnswer(epoch=answer.epoch, rows=rows, refused=refused))
+        is_whole = Code.TOO_LARGE not in refused.values()
+        part = ReadAnswer(epoch=answer.epoch, rows=rows, refused=refused)
+        parts.append(part if is_whole else None)
         start += len(message.keys)
+    if all(part is None for part in parts):
+        # Otherwise it would be asked for ever.
+        raise SilentError("its answer holds nothing", may_have_arrived=True)
     return parts
 
 

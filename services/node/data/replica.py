@@ -29,6 +29,8 @@ from store.rows import Row, check
 from store.store import Store
 
 CATCH_UP_TIMEOUT_S = 1.0
+ANSWER_BYTES_MAX = 4 * 1024 * 1024
+"""Of rows in one answer, unless there is but one: it has to arrive in time."""
 
 T = TypeVar("T")
 Refusals = dict[int, str]
@@ -82,11 +84,13 @@ class Replica:
         epoch = found.metadata.epoch
         keys = [message.keys[place] for place in found.places]
         got = await self._finished(epoch, self._get(found, keys)) if keys else []
-        rows = dict(zip(found.places, got, strict=True))
+        count = fitting(got)
+        rows = dict(zip(found.places[:count], got[:count], strict=True))
+        left_out = dict.fromkeys(found.places[count:], Code.TOO_LARGE.value)
         return ReadAnswer(
             epoch=epoch,
             rows=tuple(rows.get(place) for place in range(len(message.keys))),
-            refused=found.refused,
+            refused={**found.refused, **left_out},
         )
 
     async def close(self) -> None:
@@ -159,6 +163,16 @@ class Replica:
 
         task.add_done_callback(release)
         return await asyncio.shield(task)
+
+
+def fitting(rows: Sequence[Row | None]) -> int:
+    """How many of the first ones go into one answer."""
+    size_bytes = 0
+    for place, row in enumerate(rows):
+        size_bytes += 0 if row is None else len(row.key) + len(row.content or b"")
+        if place and size_bytes > ANSWER_BYTES_MAX:
+            return place
+    return len(rows)
 
 
 def refusal(

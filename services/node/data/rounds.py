@@ -17,6 +17,7 @@ from services.http.data_messages import (
 from services.http.problems import ProblemError
 from services.node.data.messaging import HARMLESS, MESSAGE_TIMEOUT_S, Messenger, SilentError
 from services.node.data.outbox import (
+    KEYS_MAX,
     MESSAGE_BYTES_MAX,
     Outbox,
     joined_reads,
@@ -44,7 +45,7 @@ class Rounds:
         self._replica = replica
         self._messenger = messenger
         self._writes = Outbox(messenger.write, joined_writes, split_writes)
-        self._reads = Outbox(messenger.read, joined_reads, split_reads)
+        self._reads = Outbox(messenger.read, joined_reads, split_reads, KEYS_MAX)
         self._stragglers: set[asyncio.Task[None]] = set()
 
     async def write(
