@@ -29,9 +29,11 @@ from services.local.waiting import until
 from services.settings import DriverSettings, Listen
 from tests.fixtures.spark import nothing_runs
 from tests.integration.data_cluster import data_cluster
+from tests.integration.test_data_movement import eventually
 from transformations.ending import CancelSequence
 from transformations.join import PrepareJoin
 from transformations.replace import PrepareReplace
+from transformations.sessions import Errand, OpenSession
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -156,3 +158,26 @@ async def test_a_cancelled_join_leaves_no_rows_and_no_files(warm_spark, database
         held = await made.nodes[4].plane.store.count(made.table(), [FULL])
         assert (held.rows, held.tombstones) == (0, 0)
         await check_all_there(made, ROWS)
+
+
+async def no_tombstones(made, number):
+    """Of what the node holds after a compaction; it needs that nothing is pinned any more."""
+    store = made.nodes[number].plane.store
+    await store.compact_all(made.table())
+    return (await store.count(made.table(), [FULL])).tombstones == 0
+
+
+async def test_a_repair_lets_tombstones_go(warm_spark, database, tmp_path):
+    async with data_cluster(database, tmp_path, nodes=3, factor=3) as made:
+        await put_many(made, 0, 20)
+        for index in range(20, 30):
+            assert (await made.delete(f"key{index}", query="?consistency=all"))[0] == 200
+        async with driving(warm_spark, made) as board:
+            nodes = tuple(map(NodeId, (1, 2, 3)))
+            opening = OpenSession(purpose=Errand.REPAIR, nodes=nodes, ranges=(FULL,))
+            await made.commit(opening)
+            await finished(made, board)
+
+        for number in nodes:
+            await eventually(partial(no_tombstones, made, number))
+        await check_all_there(made, 20)
