@@ -12,11 +12,12 @@ import msgspec
 from metadata.schema import Table, TableId
 from metadata.sessions import SessionId
 from metadata.tokens import Range, Token
-from store import compaction, flushing, hot, imports, manifest, scanning, sweeping
+from store import compaction, flushing, handed, hot, imports, manifest, scanning, sweeping
 from store.compaction import Compacted
 from store.database import Database
 from store.failures import ClosedError, OverloadedError, StoreError
 from store.folder import Folder
+from store.handed import Handed
 from store.imports import Staged
 from store.manifest import Segment
 from store.means import Guard, Means, allow, pass_by
@@ -26,7 +27,7 @@ from store.reading import SegmentReader
 from store.rows import Position, Row, newest
 from store.sizes import Count, Size, estimated
 
-SCHEMAS = (hot.SCHEMA, manifest.SCHEMA)
+SCHEMAS = (hot.SCHEMA, manifest.SCHEMA, handed.SCHEMA)
 """To be handed to `database.opened`."""
 
 PAGE_ROWS_MAX = 4096
@@ -172,12 +173,24 @@ class Store:
         def work(connection: sqlite3.Connection) -> None:
             guard(connection)
             manifest.unpin(connection, session)
+            handed.forget(connection, session)
 
         await self._means.database.write(work)
 
+    async def handed(
+        self, session: SessionId, table: TableId, ranges: Iterable[Range]
+    ) -> Handed | None:
+        """What was flushed and pinned for a session before, if that was all of these ranges."""
+        listed = tuple(ranges)
+        return await self._means.database.read(lambda c: handed.find(c, session, table, listed))
+
     async def pinning(self) -> list[SessionId]:
         """Sessions that have segments pinned, also those that were closed while the node slept."""
-        return await self._means.database.read(manifest.sessions_pinning)
+
+        def read(connection: sqlite3.Connection) -> list[SessionId]:
+            return sorted({*manifest.sessions_pinning(connection), *handed.sessions(connection)})
+
+        return await self._means.database.read(read)
 
     async def cover(
         self,
@@ -213,6 +226,7 @@ class Store:
             guard(connection)
             hot.clean(connection, table, spans_of(listed))
             manifest.clean(connection, table, listed)
+            handed.clean(connection, table, listed)
 
         async with self._means.locks[table]:
             await self._means.database.write(work)

@@ -14,7 +14,7 @@ from movement import manifests
 from movement.batches import Batch, batches
 from movement.manifests import Manifest, ManifestError
 from movement.receipts import Copied, Proof, proofs
-from movement.spark import SparkError
+from movement.spark import Spark, SparkError
 from movement.transfers import Gained, gained_by
 from sequences.ports import WorkError
 from services.driver.copying import Copying, Place, Tools
@@ -105,6 +105,7 @@ class Attempt:
     async def _flushed(self, gained: list[Gained], missing: dict[Batch, Copying]) -> Flushed:
         if not missing:
             return Flushed()
+        await make_sure_of(self._tools.spark)
         self._meter.say("flushing")
         wanted = _of(gained, missing)
 
@@ -128,6 +129,14 @@ class Attempt:
             with told(batch):
                 manifest = found or await copying.published(flushed)
                 return await copying.landed(manifest)
+
+
+async def make_sure_of(spark: Spark) -> None:
+    """Before nodes are asked for anything: what they flush and pin is theirs to carry."""
+    try:
+        await spark.warm()
+    except SparkError as error:
+        raise WorkError(str(error)) from error
 
 
 @contextmanager

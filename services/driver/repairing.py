@@ -19,7 +19,7 @@ from movement.batches import Batch, batches
 from movement.transfers import Gained, Transfer
 from sequences.disturbance import disturbance, rival
 from sequences.ports import WorkError
-from services.driver.attempt import told
+from services.driver.attempt import make_sure_of, told
 from services.driver.copying import Copying, Place, Tools
 from services.driver.flushing import Flushed, flush_all
 from services.driver.progress import Meter
@@ -58,6 +58,10 @@ class Repairer:
             )
         transfers = [Transfer(item, item.change.before) for item in gained]
         opened = Epoch(session.id)
+        silent = sorted(set(owners) - await self._tools.nodes.answering(owners, opened))
+        if silent:
+            raise WorkError(_silence(silent), silent)
+        await make_sure_of(self._tools.spark)
         flushed = await flush_all(self._tools.nodes, session.id, opened, transfers)
         turns = asyncio.Semaphore(BATCHES_AT_ONCE_MAX)
         attempt = uuid4().hex
@@ -144,6 +148,11 @@ def _messages(session: Session, epoch: Epoch, files: Sequence[str]) -> Iterator[
     for start in range(0, max(len(files), 1), FILES_MAX):
         part = tuple(files[start : start + FILES_MAX])
         yield Repaired(session=session.id, ranges=session.ranges, epoch=epoch, files=part)
+
+
+def _silence(nodes: Iterable[NodeId]) -> str:
+    listed = ", ".join(f"node {node} does not answer" for node in nodes)
+    return f"{listed}: a repair needs every owner of its ranges"
 
 
 def shared_by(metadata: ClusterMetadata, ranges: Iterable[Range]) -> Iterator[Gained]:

@@ -10,7 +10,7 @@ from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId
 from metadata.epoch import Epoch
 from metadata.schema import Table, TableId
-from metadata.sessions import Purpose
+from metadata.sessions import Purpose, Session
 from metadata.tokens import Range
 from services.http.data_messages import (
     CleanedTable,
@@ -38,7 +38,9 @@ from services.node.data.ownership import owned_of, written_of
 from services.node.data.paths import DataPaths
 from services.node.data.permits import Permits, permitted
 from services.node.engine import NodeEngine
+from store import handed
 from store.database import Database
+from store.handed import Handed
 from store.imports import Staged
 from store.manifest import Segment
 from store.ranges import overlap, without
@@ -75,20 +77,43 @@ class Movement:
         if session.purpose is Purpose.MOVEMENT:
             # Rows that a node has forgotten would be missing in the copy.
             self._fitness.check()
-        segments: list[Segment] = []
+        epochs, segments = [drained], list[Segment]()
         for table in self._tables(wanted.tables):
-            segments += await self._flushed(wanted, table)
+            found = await self._handed(session, wanted, table)
+            if found is None:
+                segments += await self._flushed(wanted, table, drained)
+            else:
+                epochs.append(found.epoch)
+                segments += found.segments
         files = tuple(map(self._paths.described, segments))
-        return FlushAnswer(node=node, epoch=drained, segments=files)
+        return FlushAnswer(node=node, epoch=min(epochs), segments=files)
 
-    async def _flushed(self, wanted: Flush, table: Table) -> list[Segment]:
+    async def _handed(self, session: Session, wanted: Flush, table: Table) -> Handed | None:
+        """What an earlier try got: whatever came after START is written to the targets too.
+
+        A repair has no such writers. What it brings must be what its owners have when it is tried.
+        """
+        if session.purpose is not Purpose.MOVEMENT:
+            return None
+        with told():
+            found = await self._store.handed(session.id, table.id, wanted.ranges)
+        return found if found is not None and found.epoch >= wanted.epoch else None
+
+    async def _flushed(self, wanted: Flush, table: Table, drained: Epoch) -> list[Segment]:
         def check(metadata: ClusterMetadata) -> None:
             permitted(metadata, wanted.session, COPYING, wanted.ranges)
 
+        note = partial(
+            handed.note,
+            session=wanted.session,
+            table=table.id,
+            epoch=drained,
+            ranges=wanted.ranges,
+        )
         with told():
             await self._permits.run(check, partial(self._store.flush, table, wanted.ranges))
             return await self._permits.run(
-                check, partial(self._store.pin, wanted.session, table.id, wanted.ranges)
+                check, partial(self._store.pin, wanted.session, table.id, wanted.ranges), note
             )
 
     async def staging(self, wanted: Staging) -> StagingAnswer:
