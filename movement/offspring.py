@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 DEPTH_MAX = 5
 
 
-def stop_all() -> None:
-    """Ask all of them to end. Where the system does not tell who they are, nobody is asked."""
-    for pid in list(_below(os.getpid(), DEPTH_MAX)):
+def offspring() -> frozenset[int]:
+    """All of them. Where the system does not tell who they are, nobody."""
+    return frozenset(_below(os.getpid(), DEPTH_MAX))
+
+
+def stop(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, number)
+
+
+def stop_all() -> None:
+    """Ask all of them to end."""
+    stop(offspring(), signal.SIGTERM)
 
 
 def _below(pid: int, depth: int) -> Iterator[int]:

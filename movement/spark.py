@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from subprocess import Popen, TimeoutExpired
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
-from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped] # ships no types
-from py4j.protocol import (  # type: ignore[import-untyped] # ships no types
-    Py4JError,
-    Py4JNetworkError,
-)
-from pyspark import SparkContext
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # ships no types
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from movement.asking import GONE, NO_TASKS, SILENT, Tasks, cancel_tag, is_alive, said, tasks_of
+from movement.gateway import END_TIMEOUT_S, forget, kill
 from movement.masters import silence
-from movement.offspring import stop_all
+from movement.offspring import offspring, stop, stop_all
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[SparkSession], T]
@@ -37,11 +35,11 @@ JOB_TIMEOUT_S = 6 * 3600.0
 CANCEL_TIMEOUT_S = 60.0
 CANCEL_EVERY_S = 0.1
 CLOSE_TIMEOUT_S = 30.0
-END_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 30.0
+"""For what takes milliseconds: longer than Java stands still to collect garbage."""
+LOOK_EVERY_S = 10.0
 JOBS_AT_ONCE_MAX = 4
-ERROR_CHARS_MAX = 300
-NO_SPACE = "No space left on device"
-CAUSES_MAX = 4
+QUESTIONS_AT_ONCE_MAX = 8
 
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _FIXED = {
@@ -97,21 +95,22 @@ class SparkSettings(msgspec.Struct, frozen=True, kw_only=True):
         return {**_FIXED, **local, "spark.driver.memory": self.memory, **self.more}
 
 
-class Tasks(msgspec.Struct, frozen=True):
-    """Of the jobs with a tag that run now."""
-
-    done: int
-    all: int
-
-
 class Spark:
-    """Started by `warm` or when it is first needed, and again when it died. One per process."""
+    """Started by `warm` or when it is first needed, and again when it died. One per process.
 
-    def __init__(self, settings: SparkSettings) -> None:
+    Java is given so long to answer a question, also while a job runs. One that is silent (stopped,
+    or short of memory) is killed: it would hold up every sequence, and can do no harm afterwards.
+    """
+
+    def __init__(self, settings: SparkSettings, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._settings = settings
+        self._answer_timeout_s = answer_timeout_s
         self._session: SparkSession | None = None
+        self._has_traces = False
         self._starting = asyncio.Lock()
         self._threads = ThreadPoolExecutor(JOBS_AT_ONCE_MAX, thread_name_prefix="spark")
+        # Of their own, because those that wait for a silent Java are missing elsewhere.
+        self._questions = ThreadPoolExecutor(QUESTIONS_AT_ONCE_MAX, thread_name_prefix="spark-ask")
 
     async def warm(self) -> None:
         """Start it, unless it runs. Raises what a job would; whoever comes next tries again."""
@@ -129,31 +128,30 @@ class Spark:
         running.add_done_callback(_ignored)
         try:
             async with asyncio.timeout(JOB_TIMEOUT_S):
-                return await asyncio.shield(running)
+                await self._watched(session, running)
         except asyncio.CancelledError:
-            await _cancelled(session, tag, job)
+            await self._cancelled(session, tag, job)
             raise
         except TimeoutError as error:
-            await _cancelled(session, tag, job)
+            await self._cancelled(session, tag, job)
             raise JobFailedError(f"It took longer than {JOB_TIMEOUT_S:.0f} s.") from error
-        except (Py4JError, OSError, PySparkException) as error:
-            if not await asyncio.to_thread(_is_alive, session):
-                self._session = None
-                raise SparkUnreachableError(
-                    "Spark died while it worked: it is started again with the next try."
-                ) from error
-            raise JobFailedError(_said(error)) from error
+        return await self._outcome(session, running)
 
     async def cancel(self, tag: str) -> None:
         """All jobs with this tag, whoever started them."""
-        if self._session is not None:
-            await asyncio.to_thread(_cancel_tag, self._session, tag)
+        session = self._session
+        if session is not None:
+            # Whose Java is killed for its silence runs no job either.
+            with suppress(SparkUnreachableError):
+                await self._asked(session, partial(cancel_tag, session, tag))
 
     async def tasks(self, tag: str) -> Tasks:
         """How far the running jobs are; none if Spark is not running."""
-        if self._session is None:
-            return Tasks(0, 0)
-        return await asyncio.to_thread(_tasks, self._session, tag)
+        session = self._session
+        if session is not None:
+            with suppress(SparkUnreachableError):
+                return await self._asked(session, partial(tasks_of, session, tag))
+        return NO_TASKS
 
     async def call_off(self) -> None:
         """Give up a start that is under way, by stopping its Java process: this one's only child.
@@ -165,18 +163,22 @@ class Spark:
 
     async def close(self) -> None:
         session, self._session = self._session, None
-        if session is not None:
-            with suppress(TimeoutError):
+        if session is not None or self._has_traces:
+            try:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await asyncio.to_thread(_stop, session)
-        self._threads.shutdown(wait=False, cancel_futures=True)
+            except TimeoutError:
+                kill()
+        for threads in (self._threads, self._questions):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def _started(self) -> SparkSession:
         async with self._starting:
-            if self._session is None or not await asyncio.to_thread(_is_alive, self._session):
+            session = self._session
+            if session is None or not await self._asked(session, partial(is_alive, session)):
                 self._session = None
-                self._session = await self._start()
-            return self._session
+                session = self._session = await self._start()
+            return session
 
     async def _start(self) -> SparkSession:
         silent = await silence(self._settings.master)
@@ -185,28 +187,85 @@ class Spark:
                 f"Spark at {self._settings.master} does not answer ({silent}): start its master, "
                 "or give the driver another one by RINGLOG_SPARK_MASTER."
             )
+        others = await asyncio.to_thread(offspring)
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 return await asyncio.to_thread(_start, self._settings)
         except (Py4JError, OSError, PySparkException, TimeoutError) as error:
-            await asyncio.to_thread(_forget)
+            # While it still lives; and Java may be what does not answer.
+            why = await self._said(error)
+            await asyncio.to_thread(_clear, others)
             raise SparkUnreachableError(
-                f"Spark at {self._settings.master} cannot be started ({_said(error)}): check that "
+                f"Spark at {self._settings.master} cannot be started ({why}): check that "
                 "Java 17 is installed and the master can be reached."
             ) from error
 
+    async def _watched(self, session: SparkSession, running: asyncio.Future[Any]) -> None:
+        """Until the job has ended, or Java is silent."""
+        while not running.done():
+            done, _ = await asyncio.wait([running], timeout=LOOK_EVERY_S)
+            if not done:
+                await self._asked(session, partial(is_alive, session))
 
-async def _cancelled(session: SparkSession, tag: str, job: Future[Any]) -> None:
-    """Again and again: between two jobs of Spark there is nothing to cancel yet."""
-    if job.cancel():
-        return
-    running = asyncio.wrap_future(job)
-    running.add_done_callback(_ignored)
-    clock = asyncio.get_running_loop().time
-    deadline_s = clock() + CANCEL_TIMEOUT_S
-    while not running.done() and clock() < deadline_s:
-        await asyncio.to_thread(_cancel_tag, session, tag)
-        await asyncio.wait([running], timeout=CANCEL_EVERY_S)
+    async def _outcome(self, session: SparkSession, running: asyncio.Future[T]) -> T:
+        error = running.exception()
+        if error is None:
+            return running.result()
+        # Whatever it is: under a job whose Java is gone, PySpark's own parts are taken away.
+        is_there = self._session is session
+        if is_there and await self._asked(session, partial(is_alive, session)):
+            if isinstance(error, (Py4JError, OSError, PySparkException)):
+                raise JobFailedError(await self._said(error)) from error
+            raise error
+        if self._session is session:
+            self._session = None
+        raise SparkUnreachableError(
+            "Spark died while it worked: it is started again with the next try."
+        ) from error
+
+    async def _cancelled(self, session: SparkSession, tag: str, job: Future[Any]) -> None:
+        """Again and again: between two jobs of Spark there is nothing to cancel yet."""
+        if job.cancel():
+            return
+        running = asyncio.wrap_future(job)
+        running.add_done_callback(_ignored)
+        clock = asyncio.get_running_loop().time
+        deadline_s = clock() + CANCEL_TIMEOUT_S
+        with suppress(SparkUnreachableError):
+            while not running.done() and clock() < deadline_s:
+                await self._asked(session, partial(cancel_tag, session, tag))
+                await asyncio.wait([running], timeout=CANCEL_EVERY_S)
+        if not running.done():
+            self._give_up(session)
+            await asyncio.wait([running], timeout=END_TIMEOUT_S)
+
+    async def _asked(self, session: SparkSession, question: Callable[[], T]) -> T:
+        """What Java answers, or the end of it."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._answer_timeout_s):
+                return await loop.run_in_executor(self._questions, question)
+        except TimeoutError as error:
+            self._give_up(session)
+            raise SparkUnreachableError(
+                f"Spark's Java process did not answer within {self._answer_timeout_s:.0f} s and "
+                "was killed: it is started again with the next try."
+            ) from error
+
+    def _give_up(self, session: SparkSession) -> None:
+        """Its traces go with the next start, which no other thread is in the middle of."""
+        if self._session is session:
+            self._session, self._has_traces = None, True
+            kill()
+
+    async def _said(self, error: BaseException) -> str:
+        """What Java has to say about an error is another question to it."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._answer_timeout_s):
+                return await loop.run_in_executor(self._questions, said, error)
+        except TimeoutError:
+            return SILENT
 
 
 def _ignored(running: asyncio.Future[Any]) -> None:
@@ -215,7 +274,7 @@ def _ignored(running: asyncio.Future[Any]) -> None:
 
 
 def _start(settings: SparkSettings) -> SparkSession:
-    _forget()
+    forget()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if settings.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -227,49 +286,17 @@ def _start(settings: SparkSettings) -> SparkSession:
     return session
 
 
-def _forget() -> None:
-    """Leave nothing of a Java process that is gone, or of a start that failed halfway."""
-    context = SparkContext._active_spark_context  # noqa: SLF001 - no public way to drop it
-    if context is not None:
+def _clear(others: frozenset[int]) -> None:
+    """Leave nothing of a start that failed, whatever it hangs in: no child but those before it."""
+    stop(offspring() - others, signal.SIGKILL)
+    forget()
+
+
+def _stop(session: SparkSession | None) -> None:
+    if session is not None:
         with suppress(Py4JError, OSError, PySparkException):
-            context.stop()
-    gateway = SparkContext._gateway  # noqa: SLF001 - as above
-    if gateway is not None:
-        _end(gateway)
-    SparkContext._gateway = None  # noqa: SLF001 - as above
-    SparkContext._jvm = None  # noqa: SLF001 - as above
-    SparkContext._active_spark_context = None  # noqa: SLF001 - as above
-    SparkSession._instantiatedSession = None  # noqa: SLF001 - as above
-
-
-def _end(gateway: JavaGateway) -> None:
-    """Its Java process ends when its standard input does."""
-    with suppress(Py4JError, OSError):
-        gateway.shutdown()
-    process: Popen[bytes] | None = getattr(gateway, "proc", None)
-    if process is None:
-        return
-    if process.stdin is not None:
-        with suppress(OSError):
-            process.stdin.close()
-    try:
-        process.wait(END_TIMEOUT_S)
-    except TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _stop(session: SparkSession) -> None:
-    with suppress(Py4JError, OSError, PySparkException):
-        session.stop()
-    _forget()
-
-
-def _is_alive(session: SparkSession) -> bool:
-    try:
-        return not session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - no public way
-    except (Py4JError, OSError, AttributeError):
-        return False
+            session.stop()
+    forget()
 
 
 def _tagged(session: SparkSession, tag: str, work: Work[T]) -> T:
@@ -281,43 +308,5 @@ def _tagged(session: SparkSession, tag: str, work: Work[T]) -> T:
         return work(session)
     finally:
         # The thread is used again for something else.
-        with suppress(Py4JError, OSError):
+        with suppress(*GONE):
             context.clearJobTags()
-
-
-def _cancel_tag(session: SparkSession, tag: str) -> None:
-    with suppress(Py4JError, OSError):
-        session.sparkContext.cancelJobsWithTag(tag)
-
-
-def _tasks(session: SparkSession, tag: str) -> Tasks:
-    context = session.sparkContext
-    try:
-        jobs = context._jsc.sc().statusTracker().getJobIdsForTag(tag)  # noqa: SLF001 - has tags
-        tracker = context.statusTracker()
-        found = [tracker.getJobInfo(job) for job in jobs]
-        running = [info for info in found if info is not None and info.status == "RUNNING"]
-        stages = [tracker.getStageInfo(stage) for info in running for stage in info.stageIds]
-    except (Py4JError, OSError):
-        return Tasks(0, 0)
-    known = [stage for stage in stages if stage is not None]
-    return Tasks(sum(s.numCompletedTasks for s in known), sum(s.numTasks for s in known))
-
-
-def _said(error: BaseException) -> str:
-    """What a person can use of an error: its own message and those of its causes."""
-    if isinstance(error, Py4JNetworkError):
-        return "its Java process does not answer"
-    cause = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    texts = [str(error)] if cause is None else []
-    for _ in range(CAUSES_MAX):
-        if cause is None:
-            break
-        try:
-            texts.append(str(cause.getMessage()))
-            cause = cause.getCause()
-        except (Py4JError, OSError):
-            break
-    short = dict.fromkeys(" ".join(text.split())[:ERROR_CHARS_MAX] for text in texts)
-    said = "; ".join(short) or type(error).__name__
-    return f"{said}: free some space and try again" if NO_SPACE in said else said

@@ -53,7 +53,9 @@ MAY_IMPORT = {
         ours=_names("metadata store"),
         outside=_names("pyarrow"),
         only_in={
+            "asking.py": _names("py4j pyspark"),
             "expressions.py": _names("pyspark"),
+            "gateway.py": _names("py4j pyspark"),
             "jobs.py": _names("pyspark"),
             "spark.py": _names("py4j pyspark"),
             "taking.py": _names("pyspark"),
