@@ -9,6 +9,7 @@ from py4j.protocol import (  # type: ignore[import-untyped] # ships no types
     Py4JError,
     Py4JNetworkError,
 )
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 ERROR_CHARS_MAX = 300
@@ -21,10 +22,11 @@ GONE = (Py4JError, OSError, AttributeError)
 
 
 class Tasks(msgspec.Struct, frozen=True):
-    """Of the jobs with a tag that run now."""
+    """Of the jobs with a tag that run now; `executors` is how many there are to run them."""
 
     done: int
     all: int
+    executors: int = 0
 
 
 NO_TASKS = Tasks(0, 0)
@@ -50,10 +52,20 @@ def tasks_of(session: SparkSession, tag: str) -> Tasks:
         found = [tracker.getJobInfo(job) for job in jobs]
         running = [info for info in found if info is not None and info.status == "RUNNING"]
         stages = [tracker.getStageInfo(stage) for info in running for stage in info.stageIds]
+        executors = _executors(context)
     except GONE:
         return NO_TASKS
     known = [stage for stage in stages if stage is not None]
-    return Tasks(sum(s.numCompletedTasks for s in known), sum(s.numTasks for s in known))
+    done, every = sum(s.numCompletedTasks for s in known), sum(s.numTasks for s in known)
+    return Tasks(done, every, executors)
+
+
+def _executors(context: SparkContext) -> int:
+    """Spark counts its driver among them, which runs tasks only where nobody else does."""
+    found = context._jsc.sc().statusTracker().getExecutorInfos()  # noqa: SLF001 - no public way
+    master = str(context.master)
+    is_alone = master == "local" or master.startswith("local[")
+    return len(found) if is_alone else len(found) - 1
 
 
 def said(error: BaseException) -> str:

@@ -82,6 +82,9 @@ def waited_for(view: View, names: Roster) -> str:
 def moved(moving: Mapping[str, Any]) -> str:
     done, total = count(moving["rows_done"]), count(moving["rows_total"])
     text = f"{moving['phase']}: {done} of {total} rows"
+    # A CMS of the release before does not say it.
+    if moving.get("detail"):
+        text = f"{moving['detail'].rstrip('.')}; {text}"
     if moving["bytes_total"]:
         text += f", {size(moving['bytes_done'])} of {size(moving['bytes_total'])}"
     if moving["rows_per_s"]:

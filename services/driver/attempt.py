@@ -20,10 +20,11 @@ from sequences.ports import WorkError
 from services.driver.copying import Copying, Place, Tools
 from services.driver.flushing import Flushed, flushed_sources
 from services.driver.progress import Meter
-from services.driver.together import all_of
+from services.driver.together import all_of, beside
 from store.failures import StoreError
 
 BATCHES_AT_ONCE_MAX = 2
+LOOK_EVERY_S = 1.0
 
 
 def tag_of(sequence: Sequence) -> str:
@@ -44,6 +45,15 @@ class Attempt:
         self._turns = asyncio.Semaphore(BATCHES_AT_ONCE_MAX)
 
     async def run(self) -> list[Proof]:
+        return await beside(self._proved(), self._watch())
+
+    async def _watch(self) -> None:
+        """Whatever job runs: one that waits for executors that never come is seen so."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            self._meter.see(await self._tools.spark.tasks(tag_of(self._sequence)))
+
+    async def _proved(self) -> list[Proof]:
         gained = gained_by(self._metadata, self._sequence)
         wanted = batches(gained)
         if not wanted:

@@ -22,7 +22,7 @@ from sequences.ports import WorkError
 from services.driver.data_nodes import DataNodes
 from services.driver.flushing import Flushed, piece_of
 from services.driver.progress import Meter
-from services.driver.together import together
+from services.driver.together import beside, together
 from services.http.data_messages import Import, SegmentFile, StagedFile
 
 T = TypeVar("T")
@@ -238,12 +238,7 @@ class Copying:
 
     async def _watched(self, work: Work[None]) -> None:
         """Run a job, and tell how many of its tasks are done."""
-        watching = asyncio.ensure_future(self._watch())
-        try:
-            await self._run(work)
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+        await beside(self._run(work), self._watch())
 
     async def _watch(self) -> None:
         while True:

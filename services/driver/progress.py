@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from metadata.locks import SequenceId
+from movement.asking import NO_TASKS, Tasks
 from services.http.progress import Moved
 
 SURE_AFTER_S = 1.0
 """Before that a rate says nothing."""
+NO_EXECUTOR = "Spark has no executor: start workers for it, or free some that others have taken."
 
 
 class Meter:
@@ -18,6 +20,7 @@ class Meter:
         self._clock = clock
         self._since_s = clock()
         self._phase = "starting"
+        self._tasks = NO_TASKS
         self._rows: dict[str, int] = {}
         self._bytes: dict[str, int] = {}
         self._shares: dict[str, float] = {}
@@ -43,6 +46,12 @@ class Meter:
         self._found.add(part)
         self.settle(part, rows, size_bytes)
 
+    def see(self, tasks: Tasks) -> None:
+        """What Spark is at now. A task that is done brings it further, whatever it was for."""
+        if (tasks.done, tasks.all) != (self._tasks.done, self._tasks.all):
+            self.say(self._phase)
+        self._tasks = tasks
+
     @property
     def moved(self) -> Moved:
         elapsed_s = self._clock() - self._since_s
@@ -51,6 +60,7 @@ class Meter:
         rate = fresh / elapsed_s if elapsed_s >= SURE_AFTER_S else 0.0
         return Moved(
             phase=self._phase,
+            detail=NO_EXECUTOR if self._tasks.all and not self._tasks.executors else "",
             rows_done=done,
             rows_total=total,
             bytes_done=self._sum(self._bytes),

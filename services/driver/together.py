@@ -35,6 +35,16 @@ async def together(one: Coroutine[Any, Any, T], other: Coroutine[Any, Any, S]) -
         await asyncio.gather(first, second, return_exceptions=True)
 
 
+async def beside(work: Coroutine[Any, Any, T], watch: Coroutine[Any, Any, None]) -> T:
+    """What the work gives. The watch goes on as long, and how it fares is nobody's concern."""
+    watching = asyncio.ensure_future(watch)
+    try:
+        return await work
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
 async def while_alive(
     work: Coroutine[Any, Any, T],
     alive: Callable[[], Coroutine[Any, Any, bool]],

@@ -35,6 +35,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """How far a movement is; `left_s` is None while nobody can tell."""
 
     phase: Label
+    detail: Annotated[str, Meta(max_length=TEXT_MAX)] = ""
     rows_done: Count
     rows_total: Count
     bytes_done: Count

@@ -235,6 +235,8 @@ def test_what_a_driver_said_of_another_step_is_not_repeated():
 def test_rows_that_move_are_counted():
     said = now(view(driver=driver(doing="moving"), progress=MOVING), NAMES)
     assert said == ("copying: 50 of 2,000 rows, 10 B of 4.0 KiB, 25 rows/s, 1 min 18 s left")
+    waits = view(driver=driver(doing="moving"), progress={**MOVING, "detail": "Nobody works."})
+    assert now(waits, NAMES) == f"Nobody works; {said}"
 
 
 def test_what_a_cancel_means_depends_on_the_step():

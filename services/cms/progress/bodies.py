@@ -68,6 +68,7 @@ class MovementView(msgspec.Struct, frozen=True, kw_only=True):
     """How far the rows are; `eta_s` is null while nobody can tell."""
 
     phase: str
+    detail: str | None = None
     rows_done: int
     rows_total: int
     bytes_done: int

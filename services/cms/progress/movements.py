@@ -60,6 +60,7 @@ def serving_view(known: Known | None) -> ServingView | None:
 def movement_view(moved: Moved, age_s: float) -> MovementView:
     return MovementView(
         phase=moved.phase,
+        detail=moved.detail or None,
         rows_done=moved.rows_done,
         rows_total=moved.rows_total,
         bytes_done=moved.bytes_done,
