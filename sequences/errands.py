@@ -12,11 +12,12 @@ import msgspec
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId, NodeState
 from metadata.epoch import Epoch
+from metadata.locks import SequenceId
 from metadata.sessions import Purpose, Session, SessionId
 from sequences.disturbance import holder
 from sequences.driver import Drive, World
 from sequences.ports import Cleaner, Refused, Repairer, WorkError
-from sequences.status import Board, Doing, SessionStatus
+from sequences.status import Board, Doing, ReconfigurationStatus, SessionStatus
 from transformations.cms import AdvanceCmsReconfiguration
 from transformations.sessions import CloseSession, Errand, OpenSession
 
@@ -183,14 +184,32 @@ class Errands:
         failures = 0
         while (found := self._world.cluster.metadata.cms.reconfiguration) is not None:
             step = AdvanceCmsReconfiguration(sequence=found.id, step=found.index)
+            if not failures:
+                self._say_reconfiguring(found.id, Doing.COMMITTING)
             try:
                 outcome = await self._world.cluster.commit(step, f"reconfiguration {found.id}")
                 if self._world.cluster.metadata.cms.reconfiguration == found:
                     raise _undone(outcome)
+                failures = 0
             except WorkError as error:
                 failures += 1
                 self._report(("cms", found.id), str(error))
+                self._say_reconfiguring(found.id, Doing.STUCK, str(error), failures)
                 await asyncio.sleep(self._world.pause_s(failures))
+        self._board.reconfiguration = None
+
+    def _say_reconfiguring(
+        self, sequence: SequenceId, doing: Doing, detail: str = "", failures: int = 0
+    ) -> None:
+        self._board.put_reconfiguration(
+            ReconfigurationStatus(
+                sequence=sequence,
+                doing=doing,
+                since_s=self._world.clock(),
+                detail=detail,
+                failures=failures,
+            )
+        )
 
 
 def staying(metadata: ClusterMetadata, session: Session) -> tuple[NodeId, ...]:

@@ -50,8 +50,18 @@ class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
 
 
+class ReconfigurationStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What is being done about a change of the members of the CMS."""
+
+    sequence: SequenceId
+    doing: Doing
+    since_s: float
+    detail: str = ""
+    failures: int = 0
+
+
 class Board:
-    """The newest status of each sequence, and of each session that stands alone.
+    """The newest status of each sequence, of each session that stands alone, and of the CMS.
 
     `since_s` stays while the same thing is being done, and from the first failure of a step on:
     what is tried again and again has been stuck all the while.
@@ -60,6 +70,7 @@ class Board:
     def __init__(self) -> None:
         self._found: dict[SequenceId, Status] = {}
         self._sessions: dict[SessionId, SessionStatus] = {}
+        self.reconfiguration: ReconfigurationStatus | None = None
 
     def put(self, status: Status) -> None:
         before = self._found.get(status.sequence)
@@ -72,6 +83,12 @@ class Board:
         if before is not None and before.doing is status.doing:
             status = msgspec.structs.replace(status, since_s=before.since_s)
         self._sessions[status.session] = status
+
+    def put_reconfiguration(self, status: ReconfigurationStatus) -> None:
+        before = self.reconfiguration
+        if before is not None and before.doing is status.doing:
+            status = msgspec.structs.replace(status, since_s=before.since_s)
+        self.reconfiguration = status
 
     def keep_sessions(self, still_open: Collection[SessionId]) -> None:
         """Of those that are closed there is nothing to say."""

@@ -95,6 +95,18 @@ def _print_all(answer: View, names: Roster) -> None:
             ],
         )
     _print_sessions(answer.get("sessions") or (), names)
+    # A CMS of the release before does not say it.
+    if answer.get("reconfiguration"):
+        _print_reconfiguration(answer["reconfiguration"], names)
+
+
+def _print_reconfiguration(view: View, names: Roster) -> None:
+    from ringlog.commands.telling import session_now
+
+    left = [f"add {name}" for name in view["adding"]]
+    left += [f"remove {name}" for name in view["removing"]]
+    said = session_now(view, names)
+    say(f"The members of the CMS change ({view['id']}): {', '.join(left)}. {said}.")
 
 
 def _print_sessions(found: Sequence[View], names: Roster) -> None:

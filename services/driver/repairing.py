@@ -150,11 +150,6 @@ def _messages(session: Session, epoch: Epoch, files: Sequence[str]) -> Iterator[
         yield Repaired(session=session.id, ranges=session.ranges, epoch=epoch, files=part)
 
 
-def _silence(nodes: Iterable[NodeId]) -> str:
-    listed = ", ".join(f"node {node} does not answer" for node in nodes)
-    return f"{listed}: a repair needs every owner of its ranges"
-
-
 def shared_by(metadata: ClusterMetadata, ranges: Iterable[Range]) -> Iterator[Gained]:
     """For each table and owner, the parts of these ranges that it shares with others."""
     listed = tuple(ranges)
@@ -169,3 +164,8 @@ def _shared(tables: Iterable[Table], part: Range, owners: Owners) -> Iterator[Ga
     change = RangeChange(range=part, before=tuple(sorted(owners)), after=tuple(sorted(owners)))
     for table in tables:
         yield from (Gained(table, change, NodeId(node)) for node in change.before)
+
+
+def _silence(nodes: Iterable[NodeId]) -> str:
+    listed = ", ".join(f"node {node} does not answer" for node in nodes)
+    return f"{listed}: a repair needs every owner of its ranges"

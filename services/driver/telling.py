@@ -9,7 +9,7 @@ from client.connection import Connection
 from metadata.barriers import Level
 from metadata.epoch import Epoch
 from metadata.locks import SequenceId
-from sequences.status import Board, SessionStatus, Status
+from sequences.status import Board, ReconfigurationStatus, SessionStatus, Status
 from services.http.progress import (
     NODES_MAX,
     PROGRESS_EVERY_S,
@@ -44,7 +44,7 @@ class Telling:
         had_any = False
         while True:
             found = self.progress(clock())
-            has_any = bool(found.sequences or found.sessions)
+            has_any = bool(found.sequences or found.sessions or found.reconfiguration)
             if has_any or had_any:
                 await self._teller.tell(found, ProgressAnswer)
             had_any = has_any
@@ -57,6 +57,7 @@ class Telling:
             driver=self._name,
             sequences=tuple(self._driven(status, now_s) for status in listed),
             sessions=tuple(_served(status, now_s) for status in sessions),
+            reconfiguration=_reconfiguring(self._board.reconfiguration, now_s),
         )
 
     def _driven(self, status: Status, now_s: float) -> Driven:
@@ -79,6 +80,18 @@ class Telling:
             moved=self._moved(status.sequence),
             level=self._level,
         )
+
+
+def _reconfiguring(status: ReconfigurationStatus | None, now_s: float) -> Served | None:
+    if status is None:
+        return None
+    return Served(
+        session=Epoch(status.sequence),
+        doing=status.doing.value,
+        for_s=max(0.0, now_s - status.since_s),
+        detail=status.detail[:DETAIL_MAX],
+        failures=status.failures,
+    )
 
 
 def _served(status: SessionStatus, now_s: float) -> Served:

@@ -61,7 +61,10 @@ class Driven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class Served(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is being done under a session for cleanup or repair: `doing` is cleaning, repairing,
-    waiting or stuck, `detail` why it does not go on, `nodes` those that keep it from that."""
+    waiting or stuck, `detail` why it does not go on, `nodes` those that keep it from that.
+
+    Of a change of the members of the CMS, too, which is named as a session is: by the epoch of the
+    entry that began it. Its `doing` is committing or stuck."""
 
     session: EpochField
     doing: Label
@@ -77,6 +80,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     driver: Label
     sequences: Annotated[tuple[Driven, ...], Meta(max_length=SEQUENCES_MAX)]
     sessions: Annotated[tuple[Served, ...], Meta(max_length=SEQUENCES_MAX)] = ()
+    reconfiguration: Served | None = None
 
 
 class ProgressAnswer(msgspec.Struct, frozen=True):

@@ -160,6 +160,25 @@ async def test_a_session_is_shown_with_what_keeps_it_from_its_end(client):
     assert (await client.get("/v1/sequences"))[1]["sessions"] == []
 
 
+async def test_a_change_of_the_cms_is_shown_with_what_keeps_it_from_its_end(client):
+    assert (await client.get("/v1/sequences"))[1]["reconfiguration"] is None
+    away = [{"name": "away", "url": "http://127.0.0.1:1"}]
+    begun = await committed(client, "PrepareCmsReconfiguration", add=away)
+    own = {"Ringlog-Cluster": client.engine.applied.metadata.cluster.id}
+    said = {"session": begun, "doing": "stuck", "for_s": 2.5, "failures": 3, "detail": "no answer"}
+    told = {"driver": "d", "sequences": [], "reconfiguration": said}
+
+    assert await client.post(PROGRESS_PATH, told, **own) == (200, {"known": 1})
+
+    view = (await client.get("/v1/sequences"))[1]["reconfiguration"]
+    assert (view["id"], view["adding"], view["removing"], view["taken"]) == (begun, ["away"], [], 0)
+    assert (view["driver"]["doing"], view["driver"]["detail"]) == ("stuck", "no answer")
+    past = (await client.get(f"/v1/sequences?at={begun}"))[1]["reconfiguration"]
+    assert (past["id"], past["driver"]) == (begun, None)
+    await committed(client, "CancelCmsReconfiguration", sequence=begun)
+    assert await client.post(PROGRESS_PATH, told, **own) == (200, {"known": 0})
+
+
 async def test_steps_say_who_took_them_and_when(client):
     found = await shown(client)
     (step,) = found["taken"]

@@ -18,12 +18,11 @@ from tests.integration.moving_nodes import store_nodes
 from tests.integration.test_data_counterexamples import (
     REPLACING,
     accepted,
-    barrier,
     due,
     flush_of,
 )
 from tests.integration.test_data_movement import eventually
-from tests.integration.test_data_sequences import sequence_of
+from tests.integration.test_data_sequences import barrier, sequence_of
 from tests.integration.test_movement_repair import opened, repairer
 from tests.integration.test_movement_spark import cluster, fill, joining, mover_of
 from tests.store_model import TABLE, rows_at, store_in

@@ -123,7 +123,8 @@ class SequenceView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServingView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a driver said `age_s` ago about a session; `nodes` keep it from going on."""
+    """What a driver said `age_s` ago about a session, or about a change of the members of the CMS;
+    `nodes` keep it from going on."""
 
     name: str
     doing: str
@@ -144,6 +145,16 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     driver: ServingView | None = None
 
 
+class ReconfigurationView(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of the members of the CMS: who is still to be added and removed, how many were."""
+
+    id: int
+    adding: list[str]
+    removing: list[str]
+    taken: int
+    driver: ServingView | None = None
+
+
 class SequenceAnswer(SequenceView, frozen=True, kw_only=True):
     epoch: Epoch
 
@@ -152,6 +163,7 @@ class SequencesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     epoch: Epoch
     sequences: list[SequenceView]
     sessions: list[SessionView]
+    reconfiguration: ReconfigurationView | None = None
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):

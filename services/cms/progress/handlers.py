@@ -49,6 +49,9 @@ async def progress(api: Api, call: Call[Nothing]) -> web.StreamResponse:
         for session in sorted(served)
         if session in metadata.sessions.open
     ]
+    changing, running = given.reconfiguration, metadata.cms.reconfiguration
+    if changing is not None and running is not None and SequenceId(changing.session) == running.id:
+        kept.append(Kept(sequence=running.id, driver=given.driver, driven=_encode(changing)))
     store = api.engine.reporting.stores.progress
     await store.keep(sorted(kept, key=lambda item: item.sequence))
     await store.forget_others(spoken_of(metadata), up_to=metadata.epoch)

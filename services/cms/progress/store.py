@@ -20,7 +20,8 @@ RATES_MAX = 32
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver says of one sequence, as it is stored; `rows_per_s` while it moves rows.
 
-    Sessions that stand alone are kept beside them: both are named by the epoch of their entry.
+    Sessions that stand alone and changes of the CMS are kept beside them: all are named by the
+    epoch of their entry.
     """
 
     sequence: SequenceId
@@ -61,4 +62,6 @@ class ProgressStore(Protocol):
 def spoken_of(metadata: ClusterMetadata) -> list[SequenceId]:
     """Everything that a driver may have something to say about."""
     alone = [item.id for item in metadata.sessions.open.values() if item.sequence is None]
-    return [*metadata.sequences.in_progress, *(SequenceId(session) for session in alone)]
+    running = metadata.cms.reconfiguration
+    changing = [] if running is None else [running.id]
+    return [*metadata.sequences.in_progress, *map(SequenceId, alone), *changing]

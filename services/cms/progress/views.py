@@ -18,7 +18,13 @@ from metadata.locks import SequenceId
 from metadata.sequences import Sequence
 from services.cms.api import Api
 from services.cms.progress.barriers import barrier_now, laggards_of
-from services.cms.progress.bodies import SequencesAnswer, SequenceView, SessionView, StepView
+from services.cms.progress.bodies import (
+    ReconfigurationView,
+    SequencesAnswer,
+    SequenceView,
+    SessionView,
+    StepView,
+)
 from services.cms.progress.movements import driven_in, driver_view, movement_view, serving_view
 from services.cms.progress.store import Known
 from services.cms.reports.store import Heard
@@ -42,7 +48,12 @@ class Surroundings(msgspec.Struct, frozen=True):
 def sequences_at(metadata: ClusterMetadata) -> SequencesAnswer:
     """What the metadata says alone."""
     found = [sequence_at(metadata, item) for item in metadata.sequences.in_progress.values()]
-    return SequencesAnswer(epoch=metadata.epoch, sequences=found, sessions=sessions_at(metadata))
+    return SequencesAnswer(
+        epoch=metadata.epoch,
+        sequences=found,
+        sessions=sessions_at(metadata),
+        reconfiguration=reconfiguration_at(metadata),
+    )
 
 
 def sessions_at(
@@ -60,6 +71,21 @@ def sessions_at(
         for session in metadata.sessions.open.values()
         if session.sequence is None
     ]
+
+
+def reconfiguration_at(
+    metadata: ClusterMetadata, known: Mapping[SequenceId, Known] | None = None
+) -> ReconfigurationView | None:
+    found = metadata.cms.reconfiguration
+    if found is None:
+        return None
+    return ReconfigurationView(
+        id=found.id,
+        adding=[member.name for member in found.add],
+        removing=[*found.remove],
+        taken=found.index,
+        driver=serving_view((known or {}).get(found.id)),
+    )
 
 
 def sequence_at(metadata: ClusterMetadata, sequence: Sequence) -> SequenceView:
@@ -97,6 +123,7 @@ async def sequences_now(api: Api, metadata: ClusterMetadata, *, is_stale: bool) 
         epoch=metadata.epoch,
         sequences=await shown_now(api, metadata, listed, around, is_stale=is_stale),
         sessions=sessions_at(metadata, around.known),
+        reconfiguration=reconfiguration_at(metadata, around.known),
     )
 
 
