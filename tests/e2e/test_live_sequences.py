@@ -7,8 +7,10 @@ import contextlib
 import os
 import random
 import signal
+import sqlite3
 import sys
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
@@ -18,9 +20,11 @@ from metadata.columns import ColumnType
 from metadata.directory import NodeId
 from metadata.schema import Column, Simple
 from services.local.ports import HeldPorts
+from services.node.running import FILE
 from tests.e2e.place import a_place
 from tests.e2e.traffic import Traffic
 from transformations.ending import CancelSequence
+from transformations.join import PrepareJoin
 from transformations.leave import PrepareLeave
 from transformations.move import PrepareMove
 from transformations.replace import PrepareReplace
@@ -28,6 +32,8 @@ from transformations.schema import CreateKeyspace, CreateTable
 
 SEED = int(os.environ.get("LIVE_SEED") or random.randrange(1 << 30))
 SEQUENCE_TIMEOUT_S = 240.0
+SWEPT_TIMEOUT_S = 90.0
+"""Longer than a node leaves alone what a job staged after its session was closed."""
 BEGUN = 100
 """So many rows are written before anything happens."""
 PAUSE_S = 0.005
@@ -189,13 +195,62 @@ async def test_two_sequences_that_do_not_touch_run_side_by_side(town):
         await town.over(second)
 
 
-async def test_a_join_is_cancelled_while_it_runs(town):
-    """Turning back under traffic is as safe as going on."""
-    async with traffic(town):
-        outcome = await town.commit(PrepareMove(node=NodeId(3), tokens=new_tokens(town)))
-        await asyncio.sleep(town.random.random() * 3)
-        await town.client.commit(CancelSequence(sequence=outcome.result.sequence))
-        await town.over(outcome.result.sequence)
+async def driven_now(town):
+    """What the driver is doing, as it says itself."""
+    url = f"{town.place.process('driver-1')['url']}/v1/sequences"
+    async with aiohttp.ClientSession() as session, session.get(url) as found:
+        return (await found.json())["sequences"]
+
+
+def is_copying(driven):
+    return any((item["moved"] or {}).get("phase") == "copying" for item in driven)
+
+
+async def kinds_of(town, sequence):
+    """What the log has of a sequence, in order."""
+    found = await town.client.entries(after=sequence - 1)
+    return [
+        sealed.kind
+        for sealed in found
+        if sequence in (sealed.epoch, getattr(sealed.entry.transformation, "sequence", None))
+    ]
+
+
+def holds(folder):
+    """What a node has of any table, and what was staged there."""
+    with contextlib.closing(sqlite3.connect(f"file:{folder / FILE}?mode=ro", uri=True)) as db:
+        (hot,) = db.execute("SELECT count(*) FROM store_rows").fetchone()
+        (cold,) = db.execute("SELECT count(*) FROM store_segments WHERE NOT removed").fetchone()
+    staged = [path for path in (folder / "data" / "staged").rglob("*") if path.is_file()]
+    return hot, cold, staged
+
+
+async def test_a_join_is_cancelled_while_rows_are_copied(town, tmp_path):
+    """The job ends, the session is closed, and of all that was on its way nothing is left."""
+    async with traffic(town), spare_node(town, tmp_path) as (spare, pid):
+        prepared = await town.commit(PrepareJoin(node=spare, tokens=new_tokens(town)))
+        sequence = prepared.result.sequence
+        async with asyncio.timeout(SEQUENCE_TIMEOUT_S):
+            while not is_copying(await driven_now(town)):  # noqa: ASYNC110 another process
+                await asyncio.sleep(0.02)
+        # So that nothing is imported before the cancel is in the log.
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            (found,) = await town.sequences()
+            assert (found["id"], found["due"]) == (sequence, "mid")
+            assert found["session"] is not None
+            await town.commit(CancelSequence(sequence=sequence))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        await town.over(sequence)
+
+        kinds = await kinds_of(town, sequence)
+        assert kinds == ["PrepareJoin", "StartJoin", "CancelSequence", "RetireSequence"]
+        assert await driven_now(town) == []
+        async with asyncio.timeout(SWEPT_TIMEOUT_S):
+            while holds(tmp_path) != (0, 0, []):  # noqa: ASYNC110 another process
+                await asyncio.sleep(0.1)
+    assert spare not in await town.joined()
 
 
 async def test_a_node_that_is_up_leaves(town):
@@ -231,7 +286,7 @@ async def test_a_node_that_does_not_answer_is_removed(town):
 
 @contextlib.asynccontextmanager
 async def spare_node(town, folder):
-    """A node that nobody supervises: registered, owning nothing."""
+    """A node that nobody supervises: registered, owning nothing. Its number, and its process."""
     cms = next(item["url"] for item in town.place.listed() if item["role"] == "cms")
     with HeldPorts() as ports:
         port = ports.hold()
@@ -251,7 +306,7 @@ async def spare_node(town, folder):
         async with asyncio.timeout(60):
             while not (found := await town.known_at(address)):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-        yield found
+        yield found, process.pid
     finally:
         process.terminate()
         await process.wait()
@@ -263,7 +318,7 @@ async def test_a_dead_node_is_replaced(town, tmp_path):
     dead = town.place.process("node-1")
     others = [url for url in town.urls() if url != dead["url"]]
     one = NodeId(1)
-    async with spare_node(town, tmp_path) as spare:
+    async with spare_node(town, tmp_path) as (spare, _):
         os.kill(dead["pid"], signal.SIGSTOP)
         try:
             async with traffic(town, lambda: others):

@@ -6,6 +6,8 @@ import os
 import pty
 import signal
 import subprocess
+import urllib.error
+import urllib.request
 from uuid import uuid4
 
 import jsonschema
@@ -164,15 +166,42 @@ def test_rows_plans_and_sequences_of_a_cluster_that_drives_itself(place):
     assert f"No sequence {number} is in progress" in place.run("resume", number, code=1).stderr
 
 
+def at_one(place, name, key, columns=None):
+    """Read a row as this node alone has it, or write it with columns: status and answer."""
+    url = f"{place.process(name)['url']}/v1/tables/shop/orders/rows/{key}?consistency=one"
+    body = None if columns is None else json.dumps({"columns": columns}).encode()
+    method, headers = "GET" if body is None else "PUT", {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, body, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=COMMAND_TIMEOUT_S) as answer:
+            return 200, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def serves(place, name, key):
+    with contextlib.suppress(OSError):
+        return at_one(place, name, key)[0] == 200
+
+
 @pytest.mark.timeout(300)
-def test_a_repair_is_waited_for(driven):
-    driven.json("put", "shop.orders", "a", "n=7")
+def test_a_repair_brings_an_owner_what_it_missed(driven):
+    """It was written while that owner was not there; before the repair it does not know of it."""
+    driven.json("put", "shop.orders", "a", "n=7", "--consistency", "all")
+    os.kill(driven.process("node-2")["pid"], signal.SIGSTOP)
+    assert at_one(driven, "node-1", "missed", {"n": 8})[0] == 200
+    driven.killed("node-2")
+    eventually(lambda: serves(driven, "node-2", "a"))
+    status, problem = at_one(driven, "node-2", "missed")
+    assert (status, problem["code"]) == (404, "no_row")
 
     repaired = driven.json("repair", "node-2")
 
     assert (repaired["outcome"], repaired["actor"]) == ("repaired", "driver-1")
     assert (repaired["node"], repaired["nodes"]) == (2, [1, 2])
     assert driven.json("sequences")["sessions"] == []
+    for key, number in (("missed", 8), ("a", 7)):
+        assert at_one(driven, "node-2", key)[1]["columns"] == {"id": key, "n": number}
 
 
 def test_a_driver_takes_a_reconfiguration_of_the_cms_to_its_end(driven):
