@@ -15,7 +15,7 @@ import aiohttp
 
 from client.answers import Committed
 from metadata.tokens import Token
-from tests.e2e.matrix import STEPS, Result
+from tests.e2e.matrix import STEPS, Result, steps_of
 from tests.e2e.spares import Spare
 from transformations.ending import CancelSequence
 from transformations.join import PrepareJoin
@@ -34,6 +34,11 @@ LOG_SHOWN_MAX = 6000
 TOKENS = 4
 OTHER = "node-2"
 """A node of the cluster that has a part in every sequence: there are as many as copies."""
+THIRD = "node-3"
+COMING = ("join", "replace", "replace_dead", "cancel")
+GOING = ("leave", "replace", "remove", "replace_dead")
+DEAD = ("remove", "replace_dead")
+SERVERS = {"driver": "driver-1", "cms": "cms-1"}
 
 
 class Log:
@@ -75,7 +80,8 @@ class CrashTown:
 
     def urls(self):
         kept = [item["url"] for item in self.place.listed() if item["role"] == "node"]
-        return kept if self.spare is None else [*kept, self.spare.url]
+        is_there = self.spare is not None and not self.spare.is_down
+        return [*kept, self.spare.url] if is_there else kept
 
     async def run(self, kind, cell):
         """One sequence to its end, with a blow in its course if there is a cell."""
@@ -94,9 +100,11 @@ class CrashTown:
         return Result(cell=cell, ended=ended, took_s=took_s, is_late=is_late, note=note)
 
     async def make_room(self, kind):
-        """Start the node that comes, if one does."""
-        if kind in ("join", "replace"):
+        """Start the node that comes, if one does; the one that is dead dies."""
+        if kind in COMING:
             self.next = await self._new_spare()
+        if kind in DEAD:
+            await self.spare.go_down()
 
     @contextlib.asynccontextmanager
     async def begun(self, kind):
@@ -131,6 +139,9 @@ class CrashTown:
             "move": lambda: PrepareMove(node=present, tokens=tokens),
             "replace": lambda: PrepareReplace(node=coming, replaced=present),
             "leave": lambda: PrepareLeave(node=present),
+            "remove": lambda: PrepareLeave(node=present, dead=(present,)),
+            "replace_dead": lambda: PrepareReplace(node=coming, replaced=present, dead=(present,)),
+            "cancel": lambda: PrepareJoin(node=coming, tokens=tokens),
         }
         outcome = await self.client.commit(wanted[kind]())
         assert isinstance(outcome, Committed), outcome
@@ -141,19 +152,31 @@ class CrashTown:
         await self._moment(cell, log)
         is_late = cell.moment == "before" and log.taken[cell.step].is_set()
         note = self._kill(cell)
+        if (cell.step, cell.moment) == ("cancel", "before"):
+            await self._turn_back(log)
         self._signal_driver(signal.SIGCONT)
         return is_late, note
 
+    async def _turn_back(self, log):
+        outcome = await self.client.commit(CancelSequence(sequence=log.sequence))
+        assert isinstance(outcome, Committed), outcome
+
     async def _moment(self, cell, log):
+        steps, place = steps_of(cell.kind), (cell.step, cell.moment)
         async with asyncio.timeout(SEQUENCE_TIMEOUT_S):
-            if cell.moment == "after":
-                await log.taken[cell.step].wait()
-            elif cell.step == "mid":
+            if place == ("mid", "before") or cell.kind == "cancel":
                 await log.taken["start"].wait()
                 await self.until(lambda: self._is_copying(log), SEQUENCE_TIMEOUT_S)
-            else:
+            if place == ("cancel", "before"):
+                # Nobody takes MID before the cancel is there.
+                self._signal_driver(signal.SIGSTOP)
+            elif cell.kind == "cancel":
+                await self._turn_back(log)
+            if cell.moment == "after":
+                await log.taken[cell.step].wait()
+            elif cell.step in ("start", "finish", "retire"):
                 if cell.step != "start":
-                    await log.taken[STEPS[STEPS.index(cell.step) - 1]].wait()
+                    await log.taken[steps[steps.index(cell.step) - 1]].wait()
                     self._signal_driver(signal.SIGSTOP)
                 await self._everywhere()
 
@@ -167,17 +190,16 @@ class CrashTown:
         return any((item["moved"] or {}).get("phase") == "copying" for item in listed)
 
     def _kill(self, cell):
-        leaves = cell.kind in ("leave", "replace")
         match cell.victim:
-            case "driver":
-                self._kill_pid(self.place.process("driver-1")["pid"])
-            case "cms":
-                self._kill_pid(self.place.process("cms-1")["pid"])
+            case "driver" | "cms":
+                self._kill_pid(self.place.process(SERVERS[cell.victim])["pid"])
             case "spark":
                 return self._kill_spark()
-            case "source" if leaves:
+            case "source" if cell.kind in ("leave", "replace"):
                 self.spare.kill()
-            case "target" if cell.kind != "leave":
+            case "source" if cell.kind in DEAD:
+                self._kill_pid(self.place.process(THIRD)["pid"])
+            case "target" if cell.kind not in ("leave", "remove"):
                 (self.next or self.spare).kill()
             case _:
                 self._kill_pid(self.place.process(OTHER)["pid"])
@@ -210,6 +232,34 @@ class CrashTown:
         await self._settle(kind, ended)
         return ended
 
+    async def reconfigured(self, change, victim, moment):
+        """The members of the CMS change; before the first step, or when it is in the log, the
+        victim dies."""
+        self._signal_driver(signal.SIGSTOP)
+        try:
+            outcome = await self.client.commit(change)
+            assert isinstance(outcome, Committed), outcome
+            if moment == "after":
+                self._signal_driver(signal.SIGCONT)
+                async with asyncio.timeout(HEALTHY_TIMEOUT_S):
+                    await self._advanced(outcome.epoch)
+            self._kill_pid(self.place.process(SERVERS[victim])["pid"])
+        finally:
+            self._signal_driver(signal.SIGCONT)
+        await self.until(self._is_configured, HEALTHY_TIMEOUT_S)
+        await self.until(self._is_driven, HEALTHY_TIMEOUT_S)
+        await self._everywhere()
+        members = (await self.client.component("cms"))["members"]
+        return {member["name"]: member["state"] for member in members}
+
+    async def _advanced(self, epoch):
+        async for sealed in self.client.follow(epoch):
+            if sealed.kind == "AdvanceCmsReconfiguration":
+                return
+
+    async def _is_configured(self):
+        return (await self.client.component("cms"))["reconfiguration"] is None
+
     async def _tell(self):
         """What an operator would look at."""
         print(f"sequences: {await self.seen()}")
@@ -233,7 +283,7 @@ class CrashTown:
 
     async def _settle(self, kind, ended):
         """Who left is stopped; then everybody is back, agrees, and has nothing staged."""
-        if ended == "forward" and kind in ("leave", "replace"):
+        if ended == "forward" and kind in GOING:
             await self.spare.stop()
             self.spare, self.next = self.next, None
         elif ended == "forward" and kind == "join":
@@ -241,6 +291,8 @@ class CrashTown:
         elif self.next is not None:
             await self.next.stop()
             self.next = None
+        if self.spare is not None and self.spare.is_down:
+            self.spare.come_back()
         await self.until(self._is_driven, HEALTHY_TIMEOUT_S)
         await self._everywhere()
         try:

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-KINDS = ("join", "move", "replace", "leave")
-"""In this order each finds what the one before it leaves: a spare node comes, and goes again."""
+KINDS = ("join", "move", "replace", "leave", "remove", "replace_dead", "cancel")
+"""Of `remove` and `replace_dead` the node is dead before they begin, and stays so. `cancel` is a
+join that is turned back while rows are copied."""
 STEPS = ("start", "mid", "finish", "retire")
+BACK = ("cancel", "retire")
 VICTIMS = ("driver", "cms", "source", "target", "spark")
 MOMENTS = ("before", "after")
 
@@ -42,17 +44,33 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
+def steps_of(kind: str) -> tuple[str, ...]:
+    """Those around which something dies."""
+    return BACK if kind == "cancel" else STEPS
+
+
 def all_cells() -> list[Cell]:
-    return [Cell(*which) for which in itertools.product(KINDS, STEPS, VICTIMS, MOMENTS)]
+    return [cell for kind in KINDS for cell in _cells_of(kind)]
+
+
+def _cells_of(kind: str) -> list[Cell]:
+    return [Cell(kind, *which) for which in itertools.product(steps_of(kind), VICTIMS, MOMENTS)]
 
 
 def chosen(text: str, seed: int) -> list[Cell]:
-    """`all`, so many by chance, or those that are named: `join-mid-spark-before,…`."""
+    """`all`, so many by chance, or those that are named: `join-mid-spark-before,…`; the name of a
+    kind stands for all of its cells."""
     if text == "all":
         return all_cells()
     if text.isdigit():
         return sampled(seed, int(text))
-    return [Cell(*name.split("-")) for name in text.split(",")]
+    return [cell for name in text.split(",") for cell in _named(name)]
+
+
+def _named(name: str) -> list[Cell]:
+    found = [cell for cell in all_cells() if name in (cell.kind, "-".join(_parts(cell)))]
+    assert found, f"{name} is neither a cell nor a kind: {', '.join(KINDS)}"
+    return found
 
 
 def sampled(seed: int, count: int) -> list[Cell]:
@@ -74,15 +92,23 @@ def _parts(cell: Cell) -> tuple[str, ...]:
 
 
 def in_turn(cells: Iterable[Cell]) -> Iterator[tuple[str, Cell | None]]:
-    """Kinds in an order in which each is possible, with None where nothing is to be killed."""
+    """Kinds in an order in which each is possible, with None where nothing is to be killed.
+
+    A spare node comes by a join, and goes by a leave or as a dead one; what else there is needs
+    it, but for a join that comes to nothing.
+    """
     of = {kind: [cell for cell in cells if cell.kind == kind] for kind in KINDS}
-    rounds = max(1, len(of["join"]), len(of["leave"]))
+    yield from (("cancel", cell) for cell in of["cancel"])
+    going = of["leave"] + of["remove"]
+    staying = [*of["move"], *of["replace"], *of["replace_dead"]]
+    rounds = max(len(of["join"]), len(going), min(1, len(staying)))
     for number in range(rounds):
         yield "join", next(iter(of["join"][number:]), None)
-        for kind in ("move", "replace"):
-            yield from ((kind, cell) for cell in of[kind][number::rounds])
-        if number < len(of["leave"]) or number + 1 < rounds:
-            yield "leave", next(iter(of["leave"][number:]), None)
+        yield from ((cell.kind, cell) for cell in staying[number::rounds])
+        if number < len(going):
+            yield going[number].kind, going[number]
+        elif number + 1 < rounds:
+            yield "leave", None
 
 
 def table(results: Iterable[Result]) -> str:
@@ -90,7 +116,8 @@ def table(results: Iterable[Result]) -> str:
     found = {result.cell: result for result in results}
     head = ["sequence", "step", "", *VICTIMS]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for kind, step, moment in itertools.product(KINDS, STEPS, MOMENTS):
+    rows = [(kind, step) for kind in KINDS for step in steps_of(kind)]
+    for (kind, step), moment in itertools.product(rows, MOMENTS):
         cells = [found.get(Cell(kind, step, victim, moment)) for victim in VICTIMS]
         if any(cells):
             lines.append(f"| {' | '.join([kind, step, moment, *map(_shown, cells)])} |")

@@ -26,6 +26,7 @@ class Spare:
         self._process: Any = None
         self._keeping: Any = None
         self.address = ""
+        self.is_down = False
 
     @property
     def url(self):
@@ -49,6 +50,18 @@ class Spare:
     async def stop(self):
         with self._held:
             await self._stop()
+
+    async def go_down(self):
+        """Die, and stay dead."""
+        self.is_down = True
+        self._keeping.cancel()
+        await asyncio.gather(self._keeping, return_exceptions=True)
+        self._process.kill()
+        await self._process.wait()
+
+    def come_back(self):
+        self.is_down = False
+        self._keeping = asyncio.create_task(self._keep())
 
     async def _stop(self):
         self._keeping.cancel()

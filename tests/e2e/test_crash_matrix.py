@@ -16,14 +16,15 @@ from client.client import Client
 from metadata.columns import ColumnType
 from metadata.schema import Column, Simple
 from tests.e2e.crashing import CrashTown
-from tests.e2e.matrix import chosen, in_turn, table
+from tests.e2e.matrix import MOMENTS, chosen, in_turn, table
 from tests.e2e.place import a_place
 from tests.e2e.traffic import Traffic
+from transformations.cms import NewMember, PrepareCmsReconfiguration
 from transformations.schema import CreateKeyspace, CreateTable
 
 SEED = int(os.environ.get("MATRIX_SEED") or random.randrange(1 << 30))
 CELLS = os.environ.get("MATRIX_CELLS") or "25"
-"""A number, `all`, or names: `join-mid-spark-before,…`."""
+"""A number, `all`, or names of cells and of kinds: `join-mid-spark-before,remove,…`."""
 TABLE = os.environ.get("MATRIX_TABLE")
 CELL_TIMEOUT_S = 700
 WARM_TIMEOUT_S = 60.0
@@ -83,6 +84,7 @@ async def test_every_cell_ends_and_loses_nothing(town):
             await traffic.verify()
             assert traffic.violations == [], cell
             assert not busy.done()
+            assert kind != "cancel" or result.ended == "cancelled", result
             if cell is not None:
                 results.append(result)
     finally:
@@ -91,6 +93,19 @@ async def test_every_cell_ends_and_loses_nothing(town):
         tell(results)
     print(f"{dict(traffic.counts)}, failed: {dict(traffic.complaints)}")
     assert len(results) == len(CHOSEN)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("victim", ["driver", "cms"])
+async def test_members_of_the_cms_change_whatever_dies(town, victim, moment):
+    """One comes and goes again; there is no source, no target and no Spark in it."""
+    name = f"{victim}_{moment}"
+    away = NewMember(name, "http://127.0.0.1:1")
+
+    came = await town.reconfigured(PrepareCmsReconfiguration(add=(away,)), victim, moment)
+    went = await town.reconfigured(PrepareCmsReconfiguration(remove=(name,)), victim, moment)
+
+    assert came == {**went, name: "active"}
 
 
 async def test_a_barrier_names_those_who_do_not_answer_and_goes_on_when_they_do(town):
