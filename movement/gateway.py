@@ -22,21 +22,32 @@ def kill() -> None:
     process = _process_of(SparkContext._gateway)  # noqa: SLF001 - no public way to it
     if process is not None:
         process.kill()
+        _ask_no_more()
 
 
 def forget() -> None:
     """Leave nothing of a Java process that is gone, or of a start that failed halfway."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - no public way to it
+    process = _process_of(gateway)
+    if process is not None and process.poll() is not None:
+        _ask_no_more()
     context = SparkContext._active_spark_context  # noqa: SLF001 - no public way to drop it
     if context is not None:
         with suppress(Py4JError, OSError, PySparkException):
             context.stop()
-    gateway = SparkContext._gateway  # noqa: SLF001 - as above
     if gateway is not None:
         _end(gateway)
     SparkContext._gateway = None  # noqa: SLF001 - as above
     SparkContext._jvm = None  # noqa: SLF001 - as above
     SparkContext._active_spark_context = None  # noqa: SLF001 - as above
     SparkSession._instantiatedSession = None  # noqa: SLF001 - as above
+
+
+def _ask_no_more() -> None:
+    """So that PySpark does not try to stop what is gone, and warn of it."""
+    context = SparkContext._active_spark_context  # noqa: SLF001 - no public way to it
+    if context is not None:
+        context._jsc = None  # noqa: SLF001 - as its own `stop` does
 
 
 def _end(gateway: JavaGateway) -> None:
