@@ -69,12 +69,6 @@ def test_the_time_that_is_left_is_counted_from_now(moved, age_s, expected):
     assert movement_view(moved, age_s).eta_s == expected
 
 
-def test_a_movement_says_what_it_waits_for():
-    assert movement_view(MOVED, 1.0).detail is None
-    moved = msgspec.structs.replace(MOVED, detail="Spark has no executor")
-    assert movement_view(moved, 1.0).detail == "Spark has no executor"
-
-
 def test_the_level_is_the_drivers_or_that_of_the_last_step_before():
     driven = Driven(sequence=Epoch(7), step="mid", doing="moving", for_s=2.0, level=Level.ALL)
     taken = [

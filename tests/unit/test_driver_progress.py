@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from metadata.locks import SequenceId
-from movement.asking import Tasks
 from services.driver.progress import Meters
 
 FIRST = SequenceId(12)
@@ -44,18 +43,6 @@ def test_rows_and_bytes_grow_with_the_share_that_is_done():
     assert (found.rows_done, found.rows_total) == (500, 1500)
     assert (found.bytes_done, found.bytes_total) == (2500, 5500)
     assert found.phase == "copying"
-
-
-def test_jobs_that_nobody_is_there_to_run_are_told_of():
-    _, meters, meter = begun()
-    assert meters.moved(FIRST).detail == ""
-
-    meter.see(Tasks(0, 4, executors=0))
-    assert "Spark has no executor" in meters.moved(FIRST).detail
-
-    for well in (Tasks(0, 4, executors=1), Tasks(0, 0)):
-        meter.see(well)
-        assert meters.moved(FIRST).detail == ""
 
 
 def test_the_time_that_is_left_follows_from_the_rate():
