@@ -209,6 +209,7 @@ def _given_up(complaint: str, commits: tuple[EntryId, ...]) -> UnreachableError:
         f"It is not known whether the commit was made: {complaint}. "
         f"Send it again with the same entry id: {named}.",
         commits,
+        complaint,
     )
 
 

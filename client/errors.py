@@ -30,11 +30,15 @@ class UnreachableError(ClientError):
 
 
 class OutcomeUnknownError(UnreachableError):
-    """Send the same proposal with the same entry id again to learn what became of it."""
+    """Send the same proposal with the same entry id again to learn what became of it.
 
-    def __init__(self, message: str, entry_ids: tuple[EntryId, ...]) -> None:
+    `complaint` is why nobody knows, where one address said it.
+    """
+
+    def __init__(self, message: str, entry_ids: tuple[EntryId, ...], complaint: str = "") -> None:
         super().__init__(message)
         self.entry_ids = entry_ids
+        self.complaint = complaint
 
 
 class RequestError(ClientError):

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from ringlog.commands.commit import say_rejected
+from ringlog.commands.doubting import remedy
 from ringlog.commands.ending import Exit, sentences, undoubted
 from ringlog.commands.finding import ABSENT_S, DEADLINE_S, Found, find
 
 if TYPE_CHECKING:
     # At run time they come when a verb runs, so that --help stays quick.
     import asyncio
+    from uuid import UUID
 
     from client.answers import Committed, Outcome
     from client.client import Client
@@ -60,10 +62,13 @@ class Talk:
         as_json: bool = False,
     ) -> Committed:
         """Committed, or the verb ends here with the reason."""
+        from uuid import uuid4
+
         from client.answers import Rejected
 
-        with undoubted("the commit was made", "`ringlog log` shows it if it was."):
-            outcome = self._run(self._commit(transformation, actor, reason))
+        entry_id = uuid4()
+        with undoubted("the commit was made", remedy(transformation, entry_id, actor, reason)):
+            outcome = self._run(self._commit(transformation, entry_id, actor, reason))
         if isinstance(outcome, Rejected):
             say_rejected(outcome, as_json=as_json)
             raise typer.Exit(Exit.REFUSED)
@@ -100,11 +105,13 @@ class Talk:
         return await self._connection.read(request)
 
     async def _commit(
-        self, transformation: Plain, actor: str | None, reason: str | None
+        self, transformation: Plain, entry_id: UUID, actor: str | None, reason: str | None
     ) -> Outcome:
         if self._client is None:
             self._client = self.found.maker(deadline_s=COMMIT_DEADLINE_S)()
-        return await self._client.commit(transformation, actor=actor, reason=reason)
+        return await self._client.commit(
+            transformation, entry_id=entry_id, actor=actor, reason=reason
+        )
 
     async def _close(self) -> None:
         if self._connection is not None:

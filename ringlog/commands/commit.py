@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 import typer
 
 from ringlog.commands.completing import kinds
+from ringlog.commands.doubting import remedy
 from ringlog.commands.ending import Exit, end, undoubted
 from ringlog.commands.finding import cluster
 from ringlog.commands.options import JsonOption, StateDirOption, TokenOption, UrlOption
@@ -61,8 +62,7 @@ def commit(  # noqa: PLR0913 one parameter per option
         from client.answers import Committed
 
         sent_as = entry_id or uuid4()
-        remedy = f"Send it again with --entry-id {sent_as} to learn it."
-        with undoubted("the commit was made", remedy):
+        with undoubted("the commit was made", remedy(proposed, sent_as, actor, reason)):
             outcome = client.commit(proposed, entry_id=sent_as, actor=actor, reason=reason)
     if isinstance(outcome, Committed):
         say_committed(outcome, str(proposed["kind"]), as_json=as_json)

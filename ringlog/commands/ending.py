@@ -13,7 +13,7 @@ from ringlog.commands.saying import say, tame
 
 
 class Exit(IntEnum):
-    """Part of the command's promise."""
+    """Part of the command's promise. Not reachable is also who may have been, and did not say."""
 
     DONE = 0
     REFUSED = 1
@@ -41,11 +41,13 @@ def confirm(question: str) -> None:
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
     """Turn what may go wrong outside into a sentence and an exit code."""
-    from client.errors import ClientError, RequestError, UnreachableError
+    from client.errors import ClientError, OutcomeUnknownError, RequestError, UnreachableError
     from services.local.failure import LocalServerError
 
     try:
         yield
+    except OutcomeUnknownError as error:
+        raise end(str(error), Exit.NOT_REACHABLE) from None
     except UnreachableError as error:
         raise end(
             f"{error} Start a cluster with `ringlog up`, or name one by --url or --state-dir.",
@@ -74,9 +76,18 @@ def endless() -> Iterator[None]:
 
 @contextlib.contextmanager
 def undoubted(what: str, remedy: str) -> Iterator[None]:
-    """Around what cannot be taken back: who breaks it off is told that it may have been done."""
+    """Around what cannot be taken back: where it may have been done, that is said, and what to do.
+
+    Either somebody breaks it off, or whoever was asked does not say what came of it.
+    """
+    from client.errors import OutcomeUnknownError
+
     try:
         yield
+    except OutcomeUnknownError as error:
+        raise end(
+            f"It is not known whether {what}: {error.complaint}. {remedy}", Exit.NOT_REACHABLE
+        ) from None
     except KeyboardInterrupt:
         raise end(
             f"Interrupted: it is not known whether {what}. {remedy}", Exit.INTERRUPTED

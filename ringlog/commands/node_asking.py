@@ -18,6 +18,10 @@ class NotReachedError(Exception):
     """The text is a sentence."""
 
 
+class DoubtError(Exception):
+    """A write may have been done. The text says why nobody knows."""
+
+
 def coordinators(members: Iterable[Member]) -> list[Member]:
     """Who may be asked for rows, best first: those that are up, and own ranges."""
     found = [item for item in members if item.liveness == "up" and HTTP in item.addresses]
@@ -45,9 +49,7 @@ def asked(
         except OSError as error:
             complaint = f"{member.label} broke off: {error}"
             if method != "GET":
-                raise NotReachedError(
-                    f"It is not known whether the row was written: {complaint}. Write it again."
-                ) from None
+                raise DoubtError(complaint) from None
     raise NotReachedError(f"No node answered: {complaint}.")
 
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 LEVELS = ("one", "quorum", "all")
 OK = 200
-NOT_FOUND = 404
+WRITE_UNKNOWN = "write_unknown"
+WRITTEN = ("the row was written", "Write it again.")
+DELETED = ("the row was deleted", "Delete it again.")
 MISUSED = frozenset({400, 404, 405, 413, 414, 415, 422})
 
 TableArgument = Annotated[
@@ -76,7 +78,7 @@ def put(  # noqa: PLR0913 one parameter per option
         except ValuesError as error:
             raise end(str(error), Exit.WRONG_USE) from None
         body = {"columns": columns, "timestamp": timestamp}
-        with undoubted("the row was written", "Write it again."):
+        with undoubted(*WRITTEN):
             answer = _asked(talk, "PUT", f"{path}?consistency={consistency}", body)
     if as_json:
         print_json(answer)
@@ -109,7 +111,7 @@ def delete(  # noqa: PLR0913 one parameter per option
             path = key_path(table_in(talk.get("/v1/metadata/schema"), table), key)
         except ValuesError as error:
             raise end(str(error), Exit.WRONG_USE) from None
-        with undoubted("the row was deleted", "Delete it again."):
+        with undoubted(*DELETED):
             answer = _asked(talk, "DELETE", f"{path}?consistency={consistency}{given}", None)
     if as_json:
         print_json(answer)
@@ -155,7 +157,7 @@ def _check(consistency: str) -> None:
 
 def _asked(talk: Talk, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
     """The answer of the first node that is up and takes a connection."""
-    from ringlog.commands.node_asking import NotReachedError, asked, coordinators
+    from ringlog.commands.node_asking import DoubtError, NotReachedError, asked, coordinators
 
     members = coordinators(talk.roster().members)
     if not members:
@@ -164,10 +166,19 @@ def _asked(talk: Talk, method: str, path: str, body: dict[str, Any] | None) -> d
         status, answer = asked(members, method, path, body, token=talk.found.token)
     except NotReachedError as error:
         raise end(str(error), Exit.NOT_REACHABLE) from None
+    except DoubtError as error:
+        raise _doubt(method, f"{error}.") from None
     if status == OK:
         return answer
     said = answer.get("detail") or answer.get("title") or f"The node answered {status}."
     code = answer.get("code", "unknown")
+    if code == WRITE_UNKNOWN:
+        raise _doubt(method, said)
     if code == "no_row" or status not in MISUSED:
         raise end(f"refused ({code}): {said}", Exit.REFUSED)
     raise end(said, Exit.WRONG_USE)
+
+
+def _doubt(method: str, why: str) -> typer.Exit:
+    what, remedy = DELETED if method == "DELETE" else WRITTEN
+    return end(f"It is not known whether {what}: {why} {remedy}", Exit.NOT_REACHABLE)

@@ -24,7 +24,8 @@ MEANINGS = {
     Exit.REFUSED: "refused, or it does not hold; `doctor` has findings. "
     "The sentence on the error stream says why",
     Exit.WRONG_USE: "asked wrongly: an option, a name or a number that makes no sense",
-    Exit.NOT_REACHABLE: "no cluster answers",
+    Exit.NOT_REACHABLE: "not reachable, or the outcome is not known: no cluster answers, or nobody "
+    "says whether something was committed or written. Then the sentence says how to learn it",
     Exit.INTERRUPTED: "interrupted by Ctrl-C before it was done; where something may have been "
     "committed or written, the sentence says so. What goes on until Ctrl-C (`up`, `log --follow`, "
     "`sequences --watch`, `audit witness`) ends with 0, and who stops waiting for a sequence "
