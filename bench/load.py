@@ -126,7 +126,7 @@ class Tally:
     def request(self) -> bytes:
         body = self.dialect.build(next(self.numbers))
         return (
-            b"POST %s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+            b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n%s" % (self.dialect.path.encode(), len(body), body)
         )
 

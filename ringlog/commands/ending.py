@@ -22,7 +22,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-_MISUSES = frozenset({400, 404, 405, 413, 414, 415, 422})
+_MISUSES = frozenset({400, 404, 405, 413, 414, 415, 421, 422})
 
 
 def end(sentence: str, code: Exit) -> typer.Exit:

@@ -166,6 +166,7 @@ async def served(
         port=where.port,
         reuse_port=where.is_shared,
         ssl_context=settings.ssl_context(),
+        advertised=settings.advertised,
     )
     internal = {SEQUENCE_PATH: sequence}
     async with serve(

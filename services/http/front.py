@@ -10,6 +10,7 @@ import structlog
 from aiohttp import web
 
 from services.http.api import Api, Call, E, M
+from services.http.hosts import is_meant
 from services.http.problems import Code, ProblemError, expected, problem
 from services.http.roles import Role, Tokens
 from services.http.routing import MethodNotAllowedError, Route, Router
@@ -20,9 +21,16 @@ logger = structlog.get_logger()
 class Front(Generic[E, M]):
     """Finds the route, asks who it is, and turns whatever goes wrong into a problem."""
 
-    def __init__(self, api: Api[E, M], routes: Iterable[Route], tokens: Tokens | None) -> None:
+    def __init__(
+        self,
+        api: Api[E, M],
+        routes: Iterable[Route],
+        tokens: Tokens | None,
+        advertised: str | None = None,
+    ) -> None:
         self._api = api
         self._tokens = tokens
+        self._advertised = advertised
         self._router = Router(routes)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -46,6 +54,7 @@ class Front(Generic[E, M]):
 
     def _role(self, request: web.BaseRequest, route: Route) -> Role:
         if self._tokens is None:
+            self._check_host(request.headers.get("Host"))
             return Role.ADMIN
         if route.role is None:
             return Role.VIEWER
@@ -62,6 +71,16 @@ class Front(Generic[E, M]):
                 field="Authorization",
             )
         return role
+
+    def _check_host(self, meant: str | None) -> None:
+        # Every browser says it; who does not is none.
+        if meant is not None and not is_meant(meant, self._advertised):
+            raise ProblemError(
+                Code.WRONG_HOST,
+                f"Without tokens this service answers as localhost, by an address or by the name "
+                f"that it advertises, not as {meant[:100]!r}.",
+                field="Host",
+            )
 
     async def _check_cluster(self, meant: str | None) -> None:
         ours = self._api.engine.applied.metadata.cluster.id

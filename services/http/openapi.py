@@ -39,6 +39,7 @@ _RAW = {
 _ANYWHERE = (
     Code.MALFORMED,
     Code.WRONG_CLUSTER,
+    Code.WRONG_HOST,
     Code.INTERNAL,
     Code.UNAVAILABLE,
     Code.STOPPING,

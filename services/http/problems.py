@@ -32,6 +32,7 @@ class Code(StrEnum):
     ENTRY_ID_REUSED = "entry_id_reused"
     WRONG_CLUSTER = "wrong_cluster"
     WRONG_NODE = "wrong_node"
+    WRONG_HOST = "wrong_host"
     DIVERGED = "diverged"
     TRIMMED = "trimmed"
     TOO_LARGE = "too_large"
@@ -71,6 +72,7 @@ STATUSES = {
     Code.ENTRY_ID_REUSED: HTTPStatus.CONFLICT,
     Code.WRONG_CLUSTER: HTTPStatus.CONFLICT,
     Code.WRONG_NODE: HTTPStatus.CONFLICT,
+    Code.WRONG_HOST: HTTPStatus.MISDIRECTED_REQUEST,
     Code.DIVERGED: HTTPStatus.CONFLICT,
     Code.TRIMMED: HTTPStatus.GONE,
     Code.TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

@@ -33,7 +33,7 @@ async def serving(
     if tokens is None:
         check_open(where.host)
     limits = api.limits
-    server = _Server(Front(api, routes, tokens).answer, limits)
+    server = _Server(Front(api, routes, tokens, where.advertised).answer, limits)
     runner = web.ServerRunner(server, shutdown_timeout=limits.shutdown_timeout_s)
     await runner.setup()
     try:
@@ -56,13 +56,14 @@ async def serving(
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to listen; port 0 takes a free one."""
+    """Where to listen; port 0 takes a free one. `advertised` is where others reach it, if known."""
 
     host: str = "127.0.0.1"
     port: int = 0
     reuse_port: bool = False
     ssl_context: ssl.SSLContext | None = None
     backlog: int = 1024
+    advertised: str | None = None
 
 
 class _Protocol(web.RequestHandler):

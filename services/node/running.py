@@ -152,7 +152,9 @@ def _learn_members(links: Links, change: Change) -> None:
 async def _served(settings: NodeSettings, parts: _Parts, plane: DataPlane) -> AsyncIterator[str]:
     tokens = None if settings.tokens_file is None else load_tokens(settings.tokens_file)
     api = Api(parts.engine, DEFAULT_LIMITS, parts.metrics)
-    where = Address(host=settings.listen.host, port=settings.listen.port)
+    where = Address(
+        host=settings.listen.host, port=settings.listen.port, advertised=settings.advertised
+    )
     public = (*ROUTES, *plane.client_routes)
     routes = (*public, *plane.inner_routes, described(public, TITLE))
     async with serving(api, routes, tokens=tokens, where=where) as url:

@@ -97,7 +97,7 @@ async def test_a_body_of_100_megabytes_is_not_read():
         url = client.session._base_url
         reader, writer = await asyncio.open_connection(url.host, url.port)
         writer.write(
-            b"POST /v1/commit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /v1/commit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: 100000000\r\n\r\n{"
         )
         head = await reader.readuntil(b"\r\n\r\n")
@@ -110,7 +110,7 @@ async def test_a_client_may_ask_before_it_sends():
     async with served() as client:
         url = client.session._base_url
         reader, writer = await asyncio.open_connection(url.host, url.port)
-        head = b"POST /v1/commit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = b"POST /v1/commit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         writer.write(head + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body()))
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         writer.write(body())

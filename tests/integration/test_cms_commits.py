@@ -43,7 +43,7 @@ async def test_a_connection_stays_open_or_not_as_the_client_wants(line, kept):
         reader, writer = await asyncio.open_connection(url.host, url.port)
         data = json.dumps(commit_body("TriggerSnapshot")).encode()
         writer.write(
-            b"POST /v1/commit %bHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /v1/commit %bHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (line, len(data), data)
         )
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -53,7 +53,7 @@ async def test_a_connection_stays_open_or_not_as_the_client_wants(line, kept):
         length = int(headers["Content-Length"])
         assert json.loads(await reader.readexactly(length))["epoch"] == 2
         if kept:
-            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b"200 OK" in await reader.readline()
         else:
             assert await reader.read() == b""

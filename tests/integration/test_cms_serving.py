@@ -26,6 +26,7 @@ from log.sequencer import OutcomeUnknownError, StoppedError
 from log.store import StoreUnavailableError
 from metadata.directory import NodeId
 from services.cms.engine import running
+from services.cms.forwarding import SEQUENCE_PATH
 from services.cms.http import serve
 from services.http.limits import HttpLimits
 from services.http.roles import Role, Tokens, TokensError
@@ -113,6 +114,38 @@ async def test_without_a_valid_token_nothing_is_told():
             assert "Bearer" in response.headers["WWW-Authenticate"]
         response, _ = await client.get("/healthz")
         assert response.status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/commit", "/healthz", "/console/", SEQUENCE_PATH])
+async def test_without_tokens_a_page_whose_name_leads_here_is_not_answered(path):
+    async def sequence(body):
+        return body
+
+    async with served(internal={SEQUENCE_PATH: sequence}) as client:
+        before = client.engine.applied.metadata.epoch
+        method = "POST" if path in ("/v1/commit", SEQUENCE_PATH) else "GET"
+        body = commit_body("SetExtension", name="a", value="b")
+        foreign = {"Host": "rebound.example:7400"}
+        async with client.session.request(method, path, json=body, headers=foreign) as response:
+            problem = await response.json()
+            assert (response.status, problem["code"]) == (421, "wrong_host")
+            assert problem["field"] == "Host"
+        assert client.engine.applied.metadata.epoch == before
+        for host in ("localhost:7400", "127.0.0.1"):
+            assert (await client.get("/healthz", Host=host))[0].status == 200
+    async with served(tokens=Tokens(SECRETS), founded=False) as client:
+        assert (await client.get("/v1/log", **foreign, **bearer(Role.VIEWER)))[0].status == 200
+
+
+async def test_without_tokens_the_advertised_name_is_answered():
+    where = Address(advertised="cms-1.internal:7400")
+    async with (
+        alone(MemoryLog()) as (engine, session),
+        serve(engine, tokens=None, where=where) as url,
+    ):
+        for host, status in (("cms-1.internal", 200), ("cms-2.internal", 421)):
+            async with session.get(f"{url}/healthz", headers={"Host": host}) as response:
+                assert response.status == status
 
 
 @pytest.mark.parametrize(

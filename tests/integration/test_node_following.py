@@ -281,7 +281,7 @@ async def test_a_stream_ends_where_the_node_jumps(home):
             after = home.applied.metadata.epoch
             where = settings.listen
             reader, writer = await asyncio.open_connection(where.host, where.port)
-            writer.write(b"GET /v1/log/stream?after=%d HTTP/1.1\r\nHost: x\r\n\r\n" % after)
+            writer.write(b"GET /v1/log/stream?after=%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % after)
             begun = await reader.readuntil(b"event: bookmark")
             between.twist = _no_log
             await home.commit_many(300)

@@ -10,6 +10,7 @@ from metadata.directory import Directory, Location, Node, NodeId
 from metadata.locks import SequenceId
 from metadata.tokens import Token
 from services.cms.rights import NEEDED, Committer, check_may_commit, committer
+from services.http.hosts import is_meant
 from services.http.problems import ProblemError
 from services.http.roles import Role, TokensError, check_open, load_tokens
 from transformations.cms import AdvanceCmsReconfiguration
@@ -138,3 +139,27 @@ def test_the_header_counts_for_the_role_node_alone():
     for wrong in ("", "0", "-1", "x", "1.0", "٣", "9" * 40):
         with pytest.raises(ProblemError, match="number"):
             committer(Role.NODE, wrong)
+
+
+@pytest.mark.parametrize(
+    ("header", "is_ours"),
+    [
+        ("localhost", True),
+        ("LocalHost:7400", True),
+        ("127.0.0.1:7400", True),
+        ("[::1]:7400", True),
+        ("::1", False),
+        ("10.1.2.3", True),
+        ("cms-1:7480", True),
+        ("CMS-1", True),
+        ("cms-2:7480", False),
+        ("evil.example:7400", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example:7400", False),
+        ("[evil.example]:7400", False),
+        ("", False),
+    ],
+)
+def test_a_name_that_leads_here_is_ours_only_if_we_say_so(header, is_ours):
+    assert is_meant(header, "cms-1:7480") is is_ours
+    assert is_meant(header, None) is (is_ours and "cms" not in header.lower())
