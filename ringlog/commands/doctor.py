@@ -40,6 +40,9 @@ LagOption = Annotated[
 StuckOption = Annotated[
     float, typer.Option(min=0, help="Seconds that a sequence may wait for a node.")
 ]
+StalledOption = Annotated[
+    float, typer.Option(min=0, help="Seconds that a movement may come no further.")
+]
 SessionOption = Annotated[
     float, typer.Option(min=0, help="Seconds that a cleanup or a repair may stay open.")
 ]
@@ -56,6 +59,7 @@ def doctor(  # noqa: PLR0913 one parameter per option
     *,
     lag: LagOption = 100,
     stuck: StuckOption = 60.0,
+    stalled: StalledOption = 600.0,
     session: SessionOption = 600.0,
     snapshot: SnapshotOption = 20_000,
     skew: SkewOption = 5.0,
@@ -81,6 +85,7 @@ def doctor(  # noqa: PLR0913 one parameter per option
     limits = Limits(
         lag_epochs=lag,
         stuck_s=stuck,
+        stalled_s=stalled,
         session_s=session,
         snapshot_epochs=snapshot,
         skew_s=skew,

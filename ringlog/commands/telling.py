@@ -11,6 +11,8 @@ from ringlog.commands.naming import Roster
 SILENT_AFTER_S = 6.0
 """A driver that says nothing for so long does not drive."""
 LAGGARDS_SHOWN_MAX = 5
+STALLED_AFTER_S = 60.0
+"""Of a movement that comes no further this is said, and not when it would be done."""
 
 View = Mapping[str, Any]
 """A sequence as a CMS shows it."""
@@ -89,7 +91,15 @@ def moved(moving: Mapping[str, Any]) -> str:
         text += f", {size(moving['bytes_done'])} of {size(moving['bytes_total'])}"
     if moving["rows_per_s"]:
         text += f", {count(moving['rows_per_s'])} rows/s"
+    if _stalled_s(moving) > STALLED_AFTER_S:
+        return f"{text}, no further for {duration(_stalled_s(moving))}"
     return text if moving["eta_s"] is None else f"{text}, {duration(moving['eta_s'])} left"
+
+
+def stalled_s(view: View) -> float:
+    """How long ago its movement last came further; 0 where none runs."""
+    moving = view.get("progress")
+    return 0.0 if moving is None else _stalled_s(moving)
 
 
 def consequences(view: View, names: Roster) -> str:
@@ -117,6 +127,11 @@ def gaining(view: View) -> list[int]:
 
 def _new(before: Iterable[int], after: Iterable[int]) -> set[int]:
     return set(after) - set(before)
+
+
+def _stalled_s(moving: Mapping[str, Any]) -> float:
+    # A CMS of the release before does not say it.
+    return float(moving.get("stalled_s", 0.0))
 
 
 def _stuck(view: View) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ringlog.commands.figures import duration, plural
 from ringlog.commands.retiring import RETIRE
-from ringlog.commands.telling import is_driven, now, session_now, title
+from ringlog.commands.telling import is_driven, now, session_now, stalled_s, title
 from ringlog.doctor.finding import Finding, Limits
 from ringlog.doctor.picture import Picture, Plain
 
@@ -51,10 +51,18 @@ def _sequences(picture: Picture, found: Sequence[Plain], limits: Limits) -> Iter
                 sentence=f"{said}: {now(view, picture.roster).rstrip('.')}.",
                 command=_way_out(picture, view),
             )
+        elif view["driver"]["doing"] == "moving" and stalled_s(view) > limits.stalled_s:
+            yield Finding(
+                code="movement_stalled",
+                subject=str(view["id"]),
+                sentence=f"{said}: {now(view, picture.roster)}. Spark is busy or has no workers: "
+                "give it some, or turn back.",
+                command=_way_out(picture, view),
+            )
 
 
 def _waits(view: Plain, since_s: float, limits: Limits) -> bool:
-    """Long for somebody; what moves rows may take as long as it likes."""
+    """Long for somebody; what moves rows may take as long as it likes, if it comes further."""
     return since_s > limits.stuck_s and view["driver"]["doing"] == "waiting"
 
 

@@ -34,6 +34,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     lag_epochs: int = 100
     stuck_s: float = 60.0
+    stalled_s: float = 600.0
     session_s: float = 600.0
     snapshot_epochs: int = 2 * ENTRIES_BETWEEN
     skew_s: float = 5.0

@@ -25,9 +25,11 @@ class Meter:
         self._bytes: dict[str, int] = {}
         self._shares: dict[str, float] = {}
         self._found: set[str] = set()
+        self._news_s = self._since_s
 
     def say(self, phase: str) -> None:
         self._phase = phase
+        self._news_s = self._clock()
 
     def expect(self, part: str, rows: int, size_bytes: int) -> None:
         self._rows[part], self._bytes[part] = rows, size_bytes
@@ -35,7 +37,10 @@ class Meter:
 
     def advance(self, part: str, share: float) -> None:
         """Never back, also when a job is run again."""
-        self._shares[part] = max(self._shares.get(part, 0.0), min(1.0, share))
+        before = self._shares.get(part, 0.0)
+        self._shares[part] = max(before, min(1.0, share))
+        if self._shares[part] > before:
+            self._news_s = self._clock()
 
     def settle(self, part: str, rows: int, size_bytes: int) -> None:
         """It is done, and this is how much it was; what was expected is forgotten."""
@@ -67,6 +72,7 @@ class Meter:
             bytes_total=sum(self._bytes.values()),
             rows_per_s=rate,
             left_s=(total - done) / rate if rate > 0 else None,
+            stalled_s=self._clock() - self._news_s,
         )
 
     def _sum(self, sizes: dict[str, int]) -> int:

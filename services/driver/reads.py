@@ -88,6 +88,11 @@ class _Collected:
         for doing in Doing:
             family.add_metric([doing.value], sum(item.doing is doing for item in listed))
         yield family
+        yield GaugeMetricFamily(
+            "ringlog_movement_stalled_seconds",
+            "How long ago the movement that is stalled longest came further.",
+            value=self._api.metrics.telling.stalled_s,
+        )
         epoch = self._api.engine.applied.metadata.epoch
         yield GaugeMetricFamily(
             "ringlog_watermark_epoch", "The highest epoch applied.", value=epoch

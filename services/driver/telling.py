@@ -60,6 +60,12 @@ class Telling:
             reconfiguration=_reconfiguring(self._board.reconfiguration, now_s),
         )
 
+    @property
+    def stalled_s(self) -> float:
+        """How long ago the movement that is stalled longest came further; 0 where none runs."""
+        found = (self._moved(status.sequence) for status in self._board.all())
+        return max((moved.stalled_s for moved in found if moved is not None), default=0.0)
+
     def _driven(self, status: Status, now_s: float) -> Driven:
         return Driven(
             sequence=Epoch(status.sequence),

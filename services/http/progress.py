@@ -32,7 +32,10 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far a movement is; `left_s` is None while nobody can tell."""
+    """How far a movement is; `left_s` is None while nobody can tell.
+
+    `stalled_s` is how long ago it last came further.
+    """
 
     phase: Label
     detail: Annotated[str, Meta(max_length=TEXT_MAX)] = ""
@@ -42,6 +45,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     bytes_total: Count
     rows_per_s: Seconds = 0.0
     left_s: Seconds | None = None
+    stalled_s: Seconds = 0.0
 
 
 class Driven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -69,6 +69,11 @@ def test_the_time_that_is_left_is_counted_from_now(moved, age_s, expected):
     assert movement_view(moved, age_s).eta_s == expected
 
 
+def test_a_movement_is_stalled_from_when_it_last_came_further_until_now():
+    moved = msgspec.structs.replace(MOVED, stalled_s=60.0)
+    assert movement_view(moved, 1.5).stalled_s == 61.5
+
+
 def test_the_level_is_the_drivers_or_that_of_the_last_step_before():
     driven = Driven(sequence=Epoch(7), step="mid", doing="moving", for_s=2.0, level=Level.ALL)
     taken = [

@@ -94,6 +94,12 @@ def driven(doing, **values):
     return {**said, **values}
 
 
+def moving(stalled_s):
+    rows = {"rows_done": 0, "rows_total": 400, "bytes_done": 0, "bytes_total": 0}
+    said = {"phase": "copying", "rows_per_s": 0.0, "eta_s": None}
+    return {**rows, **said, "stalled_s": stalled_s}
+
+
 def healthy(**values):
     nodes = values.pop("nodes", (a_node(),))
     picture = Picture(
@@ -313,6 +319,12 @@ def test_what_was_not_asked_is_neither_good_nor_bad():
             "ringlog cancel 42",
         ),
         (
+            healthy(sequences=(a_sequence(driver=driven("moving"), progress=moving(601.0)),)),
+            "movement_stalled",
+            "copying: 0 of 400 rows, no further for 10 min 1 s. Spark is busy or has no workers",
+            "ringlog cancel 42",
+        ),
+        (
             healthy(sequences=(a_sequence(due="retire", driver=driven("waiting", step="retire")),)),
             "sequence_stuck",
             "waits for 9.0 s for node-1",
@@ -430,9 +442,9 @@ def test_a_dead_process_comes_back_by_its_supervisor_or_by_up():
 
 def test_what_takes_its_time_is_no_finding():
     fresh = a_sequence(since_s=1.0)
-    moving = a_sequence(driver=driven("moving"))
+    rows = a_sequence(driver=driven("moving", for_s=1e6), progress=moving(599.0))
     waiting = a_sequence(driver=driven("waiting"), since_s=10.0)
-    assert diagnosis(healthy(sequences=(fresh, moving, waiting)), LIMITS).is_healthy
+    assert diagnosis(healthy(sequences=(fresh, rows, waiting)), LIMITS).is_healthy
     registered = a_node(state="registered", liveness="unknown", version="0.1")
     assert diagnosis(healthy(nodes=(registered,)), LIMITS).is_healthy
     opened = ({"id": 30, "purpose": "movement", "nodes": [1], "sequence": 42},)

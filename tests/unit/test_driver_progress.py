@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from client.connection import Connection
+from metadata.barriers import Level
 from metadata.locks import SequenceId
+from metadata.plans import Step
+from sequences.status import Board, Doing, Status
 from services.driver.progress import Meters
+from services.driver.telling import Telling
 
 FIRST = SequenceId(12)
 
@@ -96,3 +103,34 @@ def test_what_was_found_done_does_not_count_for_the_rate():
     assert (found.rows_done, found.rows_total) == (950, 1000)
     assert found.rows_per_s == 10.0
     assert found.left_s == 5.0
+
+
+def test_a_movement_that_comes_no_further_is_stalled_since_it_last_did():
+    clock, meters, meter = begun()
+    clock.now_s += 5
+    assert meters.moved(FIRST).stalled_s == 5.0
+    meter.expect("a", 1000, 5000)
+    meter.say("copying")
+    assert meters.moved(FIRST).stalled_s == 0.0
+    clock.now_s += 7
+    meter.advance("a", 0.5)
+    clock.now_s += 9
+    # A job that is run again brings nothing that was not there before.
+    meter.advance("a", 0.25)
+    assert meters.moved(FIRST).stalled_s == 9.0
+    meter.settle("a", 900, 4000)
+    assert meters.moved(FIRST).stalled_s == 0.0
+
+
+def test_the_longest_stall_of_all_movements_is_what_is_measured():
+    clock, meters, _ = begun()
+    board, nobody = Board(), cast("Connection", None)
+    telling = Telling("driver-1", Level.QUORUM, board, nobody, meters.moved)
+    assert telling.stalled_s == 0.0
+    for number in (12, 13, 14):
+        status = Status(sequence=SequenceId(number), step=Step.MID, doing=Doing.MOVING, since_s=0.0)
+        board.put(status)
+    clock.now_s += 30
+    meters.begin(SequenceId(13))
+    clock.now_s += 1
+    assert telling.stalled_s == 31.0

@@ -209,6 +209,8 @@ def test_who_is_waited_for_is_said_by_name():
     assert now(view(), NAMES) == (
         "waits for 3.0 s for node 3 (down), node 2 (up, 2 epochs behind) to apply epoch 12"
     )
+    stalled = view(driver=driver(doing="moving"), progress={**MOVING, "stalled_s": 61.0})
+    assert now(stalled, NAMES).endswith("25 rows/s, no further for 1 min 1 s")
     heard = view(laggards=[], driver=driver(waiting=[1]))
     assert now(heard, NAMES) == "waits for 3.0 s for node-1 to answer driver-1"
 

@@ -65,7 +65,10 @@ class DriverView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MovementView(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the rows are; `eta_s` is null while nobody can tell."""
+    """How far the rows are; `eta_s` is null while nobody can tell.
+
+    `stalled_s` is how long ago it last came further.
+    """
 
     phase: str
     detail: str | None = None
@@ -75,6 +78,7 @@ class MovementView(msgspec.Struct, frozen=True, kw_only=True):
     bytes_total: int
     rows_per_s: float
     eta_s: float | None
+    stalled_s: float = 0.0
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):

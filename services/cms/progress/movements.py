@@ -67,6 +67,7 @@ def movement_view(moved: Moved, age_s: float) -> MovementView:
         bytes_total=moved.bytes_total,
         rows_per_s=round(moved.rows_per_s, 3),
         eta_s=_eta_s(moved, age_s),
+        stalled_s=round(moved.stalled_s + age_s, 3),
     )
 
 
