@@ -69,7 +69,7 @@ def _offered(name: str, said: str, incomplete: str) -> Iterable[Offer]:
 
 def _asked(context: typer.Context, path: str) -> dict[str, Any]:
     """Whatever the first address knows by heart, within a fraction of a second; else nothing."""
-    from urllib.request import Request, urlopen
+    from urllib.request import ProxyHandler, Request, build_opener
 
     url, token = _whom(context)
     if url is None:
@@ -77,7 +77,8 @@ def _asked(context: typer.Context, path: str) -> dict[str, Any]:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
         request = Request(f"{url}{path}?stale=1", headers=headers)  # noqa: S310 checked in _whom
-        with urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 checked in _whom
+        # As every verb asks, past any proxy: the token is for the cluster alone.
+        with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_S) as answer:
             found = json.loads(answer.read(ANSWER_BYTES_MAX))
     except (OSError, ValueError):
         return {}
