@@ -117,7 +117,7 @@ def resume(  # noqa: PLR0913 one parameter per option
                 raise end(refused, Exit.REFUSED)
             talk.commit(retirement(view, gone), actor=actor, reason=reason, as_json=as_json)
         manner = Manner(timeout_s=timeout_s, as_json=as_json)
-        wanted = "cancelled" if gone and view["cancelled"] else "finished"
+        wanted = "cancelled" if view["cancelled"] else "finished"
         see_through(talk, _known(view), names, manner, wanted=wanted)
 
 
