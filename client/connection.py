@@ -222,7 +222,7 @@ def checked(url: str) -> str:
     except ValueError:
         is_address = False
     if not is_address:
-        raise ValueError(f"{url!r} is no address of a CMS: give http://HOST:PORT.")
+        raise ValueError(f"{url!r} is no address: give http://HOST:PORT.")
     return url.rstrip("/")
 
 

@@ -71,10 +71,14 @@ def scripted() -> Iterator[Scripted]:
 
 def nodes(server: Scripted, *numbers: int) -> Answer:
     """Of a cluster whose nodes all answer at this server."""
-    place = {"datacenter": "dc1", "rack": "r1", "state": "joined", "liveness": "up"}
-    addresses = {"http": server.authority}
-    listed = [
-        {"id": number, "host_id": f"host-{number}", "addresses": addresses, **place}
-        for number in numbers
-    ]
+    alike = {
+        "addresses": {"http": server.authority},
+        "datacenter": "dc1",
+        "rack": "r1",
+        "version": "1.0",
+        "state": "joined",
+        "liveness": "up",
+        "lag": 0,
+    }
+    listed = [{"id": number, "host_id": f"host-{number}", **alike} for number in numbers]
     return lambda _: {"nodes": listed}

@@ -34,6 +34,24 @@ DsnOption = Annotated[
         show_default=False,
     ),
 ]
+DriverUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--driver-url",
+        envvar="RINGLOG_DRIVER_URL",
+        help="Address of a driver elsewhere, or several with commas; not asked without.",
+        show_default=False,
+    ),
+]
+StartOption = Annotated[
+    str | None,
+    typer.Option(
+        "--start-command",
+        envvar="RINGLOG_START_COMMAND",
+        help="What starts processes elsewhere again, to be named where one is missing.",
+        show_default=False,
+    ),
+]
 LagOption = Annotated[
     int, typer.Option(min=0, help="Epochs that nodes and Kafka may be behind the log.")
 ]
@@ -68,6 +86,8 @@ def doctor(  # noqa: PLR0913 one parameter per option
     url: UrlOption = None,
     token: TokenOption = None,
     dsn: DsnOption = None,
+    driver_url: DriverUrlOption = None,
+    start: StartOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look for what is wrong with a cluster, and name the command that mends it.
@@ -92,7 +112,8 @@ def doctor(  # noqa: PLR0913 one parameter per option
         free_percent=free,
     )
     with sentences(), spinning("asking everybody"):
-        picture = asyncio.run(gathered(_place(state_dir, url, token, dsn)))
+        place = _place(state_dir, url, token, dsn, driver_url, start)
+        picture = asyncio.run(gathered(place))
     found = diagnosis(picture, limits)
     if as_json:
         print_json(_view(picture, found))
@@ -103,14 +124,28 @@ def doctor(  # noqa: PLR0913 one parameter per option
     raise typer.Exit(Exit.DONE if found.is_healthy else Exit.REFUSED)
 
 
-def _place(state_dir: Path | None, url: str | None, token: str | None, dsn: str | None) -> Place:
+def _place(
+    state_dir: Path | None,
+    url: str | None,
+    token: str | None,
+    dsn: str | None,
+    driver_url: str | None,
+    start: str | None,
+) -> Place:
     """As every verb finds its cluster; but one that does not run is no reason to give up."""
-    from ringlog.commands.finding import find, folder, sendable
+    from ringlog.commands.finding import addresses, find, folder, sendable
     from ringlog.doctor.gathering import Place
 
     if url is not None and state_dir is None:
         found = find(None, url, token)
-        return Place(where=f" --url {url}", urls=tuple(found.urls), token=found.token, dsn=dsn)
+        return Place(
+            where=f" --url {url}",
+            urls=tuple(found.urls),
+            driver_urls=tuple(addresses(driver_url, "--driver-url")) if driver_url else (),
+            token=found.token,
+            dsn=dsn,
+            start=start,
+        )
     state = folder(state_dir or DEFAULT_STATE_DIR)
     tokens = state.read_tokens()
     return Place(

@@ -39,9 +39,7 @@ class Found(NamedTuple):
 def find(state_dir: Path | None, url: str | None, token: str | None = None) -> Found:
     """By --state-dir, else by --url or RINGLOG_URL, else in the usual place."""
     if url is not None and state_dir is None:
-        urls = [item.strip() for item in url.split(",") if item.strip()]
-        _check(urls)
-        return Found(urls, sendable(token or _token_beside()), [])
+        return Found(addresses(url, "--url"), sendable(token or _token_beside()), [])
     from services.local.marked import marked
 
     state = folder(state_dir or DEFAULT_STATE_DIR)
@@ -109,13 +107,14 @@ def _operating(tokens: dict[str, str]) -> str | None:
     return tokens.get("admin") or tokens.get("operator")
 
 
-def _check(urls: list[str]) -> None:
+def addresses(text: str, option: str) -> list[str]:
+    """One, or several with commas between them."""
     from client.connection import checked
 
+    urls = [item.strip() for item in text.split(",") if item.strip()]
     if not urls:
-        raise end("--url is no address of a CMS: give http://HOST:PORT.", Exit.WRONG_USE)
+        raise end(f"{option} is no address: give http://HOST:PORT.", Exit.WRONG_USE)
     try:
-        for url in urls:
-            checked(url)
+        return [checked(url) for url in urls]
     except ValueError as error:
-        raise end(f"--url: {error}", Exit.WRONG_USE) from None
+        raise end(f"{option}: {error}", Exit.WRONG_USE) from None

@@ -12,7 +12,7 @@ import msgspec
 
 from client.proposals import problem_in
 from client.transport import Answer, LostError, Request, ask, new_session
-from ringlog.doctor.picture import Asked, Plain, Unanswered
+from ringlog.doctor.picture import Asked, Disk, Plain, Unanswered
 
 TIMEOUT_S = 3.0
 ASKED_MAX = 128
@@ -97,6 +97,7 @@ class Questions:
             sequencing=said.get("sequencing"),
             version=_decoded(described).get("info", {}).get("version"),
             skew_s=_skew_s(health.date, before_s, time.time()),
+            disk=_disk(said.get("disk")),
         )
 
     async def _answer(self, url: str, path: str) -> Answer | str:
@@ -114,6 +115,14 @@ def _decoded(answer: Answer | str) -> Plain:
     except msgspec.DecodeError:
         return {}
     return found if isinstance(found, Mapping) else {}
+
+
+def _disk(said: object) -> Disk | None:
+    """None also of a process of the release before, and of a CMS, which keeps nothing."""
+    try:
+        return None if said is None else msgspec.convert(said, Disk)
+    except msgspec.ValidationError:
+        return None
 
 
 def _skew_s(date: str | None, before_s: float, after_s: float) -> float | None:

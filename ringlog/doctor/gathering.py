@@ -29,14 +29,16 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     where: str
     state: StateDir | None = None
     urls: tuple[str, ...] = ()
+    driver_urls: tuple[str, ...] = ()
     token: str | None = None
     dsn: str | None = None
+    start: str | None = None
 
 
 async def gathered(place: Place) -> Picture:
     kept = None if place.state is None else place.state.read_kept()
     local = None if place.state is None else local_of(place.state, kept)
-    whom = [Whom(url, "cms", url) for url in place.urls] if kept is None else whom_of(kept)
+    whom = _elsewhere(place) if kept is None else whom_of(kept)
     questions = Questions(place.token)
     try:
         if local is not None and not local.runs:
@@ -50,6 +52,7 @@ async def gathered(place: Place) -> Picture:
             release=version("ringlog"),
             urls=place.urls or tuple(item.url for item in whom if item.role == "cms"),
             where=place.where,
+            start=place.start,
             local=local,
             database=database,
             asked=asked,
@@ -57,6 +60,12 @@ async def gathered(place: Place) -> Picture:
         return await _told(questions, blank)
     finally:
         await questions.close()
+
+
+def _elsewhere(place: Place) -> list[Whom]:
+    """By the addresses that were given; who else is there, a CMS tells."""
+    given = {"cms": place.urls, "driver": place.driver_urls}
+    return [Whom(url, role, url) for role, urls in given.items() for url in urls]
 
 
 async def _database(place: Place, kept: Kept | None, local: Local | None) -> Database | None:

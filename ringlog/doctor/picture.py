@@ -12,8 +12,16 @@ from ringlog.commands.naming import Roster
 Plain = Mapping[str, Any]
 
 
+class Disk(msgspec.Struct, frozen=True, kw_only=True):
+    """`path` is None where somebody else tells of it."""
+
+    path: str | None = None
+    free_bytes: int
+    total_bytes: int
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A process as it looked over HTTP; `skew_s` is its clock less ours.
+    """A process as it looked over HTTP; `skew_s` is its clock less ours, `disk` what it tells.
 
     `code` and `detail` are what it says of not being ready, `complaint` why it did not answer.
     """
@@ -30,6 +38,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     sequencing: bool | None = None
     version: str | None = None
     skew_s: float | None = None
+    disk: Disk | None = None
 
 
 class Supervised(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +48,6 @@ class Supervised(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     pid: int | None
     alive: bool
-
-
-class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    path: str
-    free_bytes: int
-    total_bytes: int
 
 
 class Secret(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +104,8 @@ class Unanswered(msgspec.Struct, frozen=True):
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """What is None was not seen: nobody answered, or nobody was asked.
 
-    `where` are the words that name this cluster in a command. `nodes`, `sequences`, `sessions`
+    `where` are the words that name this cluster in a command, `start` is what starts its processes
+    where nobody supervises them from here. `nodes`, `sequences`, `sessions`
     and `divergences` are as a CMS shows them; `session_ages_s` are by session, and so is what
     drivers say of them, `served`.
     """
@@ -109,6 +113,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     release: str
     urls: tuple[str, ...]
     where: str = ""
+    start: str | None = None
     local: Local | None = None
     database: Database | None = None
     asked: tuple[Asked, ...] = ()

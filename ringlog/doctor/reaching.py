@@ -152,7 +152,11 @@ def back(picture: Picture, name: str) -> str:
     """What brings a process back."""
     local = picture.local
     if local is None:
-        return "systemctl restart postgresql" if name == "postgres" else "ringlog cms"
+        usual = {
+            "postgres": "systemctl restart postgresql",
+            "driver": f"ringlog driver --seeds {','.join(picture.urls)}",
+        }
+        return picture.start or usual.get(name, "ringlog cms")
     if local.supervisor is None:
         return f"ringlog up{picture.where} --detach"
     if name == "postgres":

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from ringlog.commands.figures import duration, percent, size
 from ringlog.doctor.finding import Finding, Limits
-from ringlog.doctor.picture import Asked, Local, Picture
-from ringlog.doctor.reaching import logs
+from ringlog.doctor.picture import Asked, Disk, Local, Picture
+from ringlog.doctor.reaching import back, logs
 
 READABLE_BY_OTHERS = 0o077
 WITH_OWN_CHECK = ("cms", "postgres")
@@ -17,9 +17,10 @@ WITH_OWN_CHECK = ("cms", "postgres")
 def processes(picture: Picture, limits: Limits) -> Iterator[Finding] | None:
     del limits
     local = picture.local
-    if local is None or not local.runs:
-        return None
-    return _processes(picture, local)
+    if local is None:
+        drivers = [item for item in picture.asked if item.role == "driver"]
+        return _drivers(picture, drivers) if drivers else None
+    return _processes(picture, local) if local.runs else None
 
 
 def clocks(picture: Picture, limits: Limits) -> Iterator[Finding] | None:
@@ -30,8 +31,13 @@ def clocks(picture: Picture, limits: Limits) -> Iterator[Finding] | None:
 
 
 def disks(picture: Picture, limits: Limits) -> Iterator[Finding] | None:
+    """Here by looking, since many share one; elsewhere by what each process tells of its own."""
     local = picture.local
-    return None if local is None or not local.disks else _disks(local, limits)
+    if local is not None:
+        found = [(str(item.path), item) for item in local.disks]
+    else:
+        found = [(item.name, item.disk) for item in picture.asked if item.disk is not None]
+    return _disks(found, limits) if found else None
 
 
 def secrets(picture: Picture, limits: Limits) -> Iterator[Finding] | None:
@@ -67,12 +73,7 @@ def _processes(picture: Picture, local: Local) -> Iterator[Finding]:
         if _is_mute(picture, asked):
             yield _mute(picture, asked)
         elif asked.role not in WITH_OWN_CHECK and asked.answered and not asked.ready:
-            yield Finding(
-                code="process_not_ready",
-                subject=asked.name,
-                sentence=f"{asked.name} answers but does not serve: {_said(asked)}",
-                command=logs(picture, asked.name),
-            )
+            yield _unready(picture, asked)
     if local.drives and not local.has_java:
         yield Finding(
             code="no_java",
@@ -80,6 +81,29 @@ def _processes(picture: Picture, local: Local) -> Iterator[Finding]:
             sentence="No Java is found on this machine, so the driver cannot move rows.",
             command="apt-get install openjdk-17-jre-headless",
         )
+
+
+def _drivers(picture: Picture, drivers: Iterable[Asked]) -> Iterator[Finding]:
+    """Elsewhere; of nodes and CMS processes other checks tell."""
+    for item in drivers:
+        if not item.answered:
+            yield Finding(
+                code="driver_down",
+                subject=item.name,
+                sentence=f"The driver at {item.url} does not answer: {item.complaint}.",
+                command=back(picture, "driver"),
+            )
+        elif not item.ready:
+            yield _unready(picture, item)
+
+
+def _unready(picture: Picture, item: Asked) -> Finding:
+    return Finding(
+        code="process_not_ready",
+        subject=item.name,
+        sentence=f"{item.name} answers but does not serve: {_said(item)}",
+        command=logs(picture, item.name),
+    )
 
 
 def _mute(picture: Picture, item: Asked) -> Finding:
@@ -118,16 +142,17 @@ def _clocks(found: Iterable[tuple[str, float]], limits: Limits) -> Iterator[Find
             )
 
 
-def _disks(local: Local, limits: Limits) -> Iterator[Finding]:
-    for item in local.disks:
+def _disks(found: Iterable[tuple[str, Disk]], limits: Limits) -> Iterator[Finding]:
+    for name, item in found:
         part = item.free_bytes / max(item.total_bytes, 1)
         if 100 * part < limits.free_percent:
+            where = "" if item.path is not None else "; look there"
             yield Finding(
                 code="disk_full",
-                subject=item.path,
-                sentence=f"The disk of {item.path} has {size(item.free_bytes)} left, "
-                f"{percent(part)} of it.",
-                command=f"du -xh --max-depth 2 {item.path}",
+                subject=name,
+                sentence=f"The disk of {name} has {size(item.free_bytes)} left, "
+                f"{percent(part)} of it{where}.",
+                command=f"du -xh --max-depth 2 {item.path or '$RINGLOG_STATE_DIR'}",
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from client.embedded import EmbeddedFollower
 from log.replay import Applied
@@ -11,8 +12,13 @@ from services.http.problems import Code, ProblemError
 
 
 class DriverEngine:
-    def __init__(self, name: str, follower: EmbeddedFollower, clock: Callable[[], float]) -> None:
+    """`folder` is where it keeps what it keeps, or Spark its files for a while."""
+
+    def __init__(
+        self, name: str, folder: Path, follower: EmbeddedFollower, clock: Callable[[], float]
+    ) -> None:
         self.name = name
+        self.folder = folder
         self.follower = follower
         self.clock = clock
 

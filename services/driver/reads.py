@@ -20,6 +20,7 @@ from services.http.bodies import Nothing
 from services.http.metrics import HttpCounts
 from services.http.problems import Code, ProblemError
 from services.http.progress import Progress
+from services.http.room import Room, room_in
 from services.http.routing import Route
 
 
@@ -42,6 +43,7 @@ class DriverHealth(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     detail: str
     sequences: int
+    disk: Room | None = None
 
 
 async def healthz(api: Api, call: Call[Nothing]) -> web.StreamResponse:
@@ -109,6 +111,7 @@ def _health(api: Api) -> DriverHealth:
         state=standing.state.value,
         detail=standing.detail,
         sequences=len(api.metrics.board.all()),
+        disk=room_in(api.engine.folder),
     )
 
 

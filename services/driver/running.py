@@ -7,6 +7,8 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import gettempdir
 
 import msgspec
 import structlog
@@ -70,7 +72,8 @@ async def running(settings: DriverSettings) -> AsyncIterator[Driver]:
             settings.barrier_level,
         )
         telling = Telling(settings.name, world.level, board, links.log, movements.mover.moved)
-        engine = DriverEngine(settings.name, links.follower, clock)
+        folder = settings.state_dir or Path(gettempdir())
+        engine = DriverEngine(settings.name, folder, links.follower, clock)
         url = await stack.enter_async_context(_served(settings, engine, board, telling))
         workers = Workers(NodeCleaner(calls), movements.repairer)
         errands = Errands(world, workers, board, _report)

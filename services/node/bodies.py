@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from metadata.epoch import Epoch
 from services.http.bodies import EpochField
+from services.http.room import Room
 
 
 class AtLeast(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,7 +41,7 @@ class Watermark(msgspec.Struct, frozen=True, kw_only=True):
 class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
     """`status` is ok, stopping, or a state in which the node serves nothing; `detail` says why.
 
-    `lag` is by what a CMS said `silence_s` ago.
+    `lag` is by what a CMS said `silence_s` ago. `disk` is where its log and its rows are.
     """
 
     status: str
@@ -52,3 +53,4 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
     lag: int
     silence_s: float
     detail: str
+    disk: Room | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import structlog
 
@@ -39,6 +40,11 @@ class NodeEngine:
         self.gate = Gate(lambda: self.applied.metadata.epoch)
         self._published = published
         self._journal = journal
+
+    @property
+    def folder(self) -> Path:
+        """Where its log and its rows are."""
+        return self._journal.path.parent
 
     @property
     def applied(self) -> Applied:

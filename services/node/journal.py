@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import structlog
 
@@ -56,6 +57,10 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._cadence = Cadence()
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
 
     async def restored(self, report: Report) -> Applied:
         """Where this node was when it stopped, from its own disk alone.

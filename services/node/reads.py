@@ -13,6 +13,7 @@ from services.http import api, logs, streams
 from services.http.api import Call, accepts
 from services.http.bodies import Follow, LogPage, LogState, Nothing
 from services.http.problems import Code, ProblemError
+from services.http.room import room_in
 from services.node.bodies import AtLeast, NodeHealth, Watermark
 from services.node.engine import NodeEngine
 from services.node.metrics import NodeMetrics
@@ -142,4 +143,5 @@ def _health(api: Api) -> NodeHealth:
         lag=engine.lag,
         silence_s=round(engine.silence_s, 3),
         detail=standing.detail,
+        disk=room_in(engine.folder),
     )

@@ -94,8 +94,9 @@ def test_the_doctor_finds_nothing_wrong(stack):
 
     assert found["healthy"], found["findings"]
     checked = {item["name"]: item["state"] for item in found["checks"]}
-    # Whoever names a cluster by its address alone cannot look at its processes.
-    assert {checked[name] for name in ("connection", "versions", "lag")} == {"well"}
+    # Whoever names a cluster by its address alone knows of processes and disks what they tell.
+    asked = ("connection", "postgres", "processes", "versions", "lag", "disk")
+    assert {checked[name] for name in asked} == {"well"}
 
 
 def test_the_guide_does_what_it_says(stack):
