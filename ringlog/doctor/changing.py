@@ -9,8 +9,11 @@ from ringlog.commands.figures import duration, plural
 from ringlog.commands.retiring import RETIRE
 from ringlog.commands.telling import is_driven, now, session_now, stalled_s, title
 from ringlog.doctor.finding import Finding, Limits
-from ringlog.doctor.picture import Picture, Plain
+from ringlog.doctor.picture import Local, Picture, Plain
+from ringlog.doctor.reaching import back
+from services.local.recipes import DATACENTER
 
+TOKENS = "tokens.json"
 JUST_TAKEN_S = 6.0
 """A driver tells what it does once a second; before it has, nobody is to blame."""
 
@@ -67,11 +70,13 @@ def _waits(view: Plain, since_s: float, limits: Limits) -> bool:
 
 
 def _driver(picture: Picture) -> str:
-    if picture.local is None:
-        return f"ringlog driver --seeds {','.join(picture.urls)}"
-    if picture.local.supervisor is None or picture.local.drives:
-        return f"ringlog up{picture.where} --detach"
-    return f"ringlog down{picture.where} && ringlog up{picture.where} --driver --detach"
+    """What makes one drive. Under a supervisor `up` alone changes nothing."""
+    local = picture.local
+    if local is None:
+        return back(picture, "driver")
+    wanted = "" if local.drives else " --driver"
+    up = f"ringlog up{picture.where}{wanted} --detach"
+    return up if local.supervisor is None else f"ringlog down{picture.where} && {up}"
 
 
 def _way_out(picture: Picture, view: Plain) -> str:
@@ -136,7 +141,7 @@ def _replication(
                     subject=keyspace["name"],
                     sentence=f"Keyspace {keyspace['name']} wants {plural(factor, 'replica')}"
                     f"{place}, and {plural(there, 'node')} can hold one.",
-                    command=_more(picture, len(joined) + factor - there),
+                    command=_more(picture, where, factor - there),
                 )
 
 
@@ -147,7 +152,23 @@ def _factors(replication: Mapping[str, Any]) -> dict[str, int]:
     return dict(replication["factors"])
 
 
-def _more(picture: Picture, nodes: int) -> str:
-    if picture.local is None:
-        return f"ringlog join NODE{picture.where}"
-    return f"ringlog scale --nodes {nodes}{picture.where}"
+def _more(picture: Picture, datacenter: str, nodes: int) -> str:
+    """A supervisor makes nodes of its own datacenter only, and needs a driver for that."""
+    local = picture.local
+    join = f"ringlog join NODE{picture.where}"
+    if local is None:
+        return join
+    if datacenter not in {"", DATACENTER}:
+        return f"{_node(picture, local, datacenter)}, and when it runs: {join}"
+    there = sum(1 for item in local.processes if item.role == "node")
+    scale = f"ringlog scale --nodes {there + nodes}{picture.where}"
+    if local.supervisor is not None and local.drives:
+        return scale
+    return f"{_driver(picture)} && {scale}"
+
+
+def _node(picture: Picture, local: Local, datacenter: str) -> str:
+    tokens = [item.path for item in local.secrets if item.path.endswith(TOKENS)]
+    words = ["ringlog node", "--datacenter", datacenter, "--seeds", ",".join(picture.urls)]
+    words += ["--state-dir", "FOLDER", *(f"--tokens-file {path}" for path in tokens)]
+    return " ".join(words)

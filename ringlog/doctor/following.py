@@ -73,7 +73,8 @@ def _absent(picture: Picture, node: Plain, name: str, sequence: Plain | None) ->
     said = f"{name}, which is {node['state']}, has {last}{behind}; start it again, or if it is lost"
     if sequence is None:
         said = f"{said} let another take its place."
-        command = f"ringlog replace {node['id']} --with NODE --dead {node['id']}{picture.where}"
+        replace = f"ringlog replace {node['id']} --with NODE --dead {node['id']}{picture.where}"
+        command = picture.start or replace
     elif sequence["due"] == RETIRE:
         said = f"{said} end sequence {sequence['id']} without it."
         command = f"ringlog resume {sequence['id']} --dead {node['id']}{picture.where}"

@@ -1,13 +1,10 @@
 """The rules of `ringlog doctor`, over pictures made by hand."""
 
-import msgspec
 import pytest
 
-from ringlog.commands.naming import roster
-from ringlog.doctor.finding import Limits, State
+from ringlog.doctor.finding import State
 from ringlog.doctor.judging import CHECKS, diagnosis
 from ringlog.doctor.picture import (
-    Asked,
     Database,
     Disk,
     Local,
@@ -17,118 +14,21 @@ from ringlog.doctor.picture import (
     Supervised,
     Unanswered,
 )
-
-LIMITS = Limits()
-CMS = Asked(
-    name="cms-1",
-    role="cms",
-    url="http://127.0.0.1:1",
-    answered=True,
-    ready=True,
-    cluster="c",
-    sequencing=True,
-    version="1.0",
-    skew_s=0.0,
+from tests.pictures import (
+    CMS,
+    DRIVER,
+    LIMITS,
+    LOCAL,
+    NODE,
+    POSTGRES,
+    a_node,
+    a_sequence,
+    changed,
+    driven,
+    healthy,
+    moving,
+    only,
 )
-NODE_URL = "http://127.0.0.1:2"
-NODE = Asked(name="node-1", role="node", url=NODE_URL, answered=True, ready=True, version="1.0")
-POSTGRES = Database(version="16.9", major=16, skew_s=0.1, tip=50, published={"ringlog.log.v1": 50})
-LOCAL = Local(
-    state_dir="/s",
-    founded=True,
-    supervisor=7,
-    processes=(
-        Supervised(name="cms-1", role="cms", pid=1, alive=True),
-        Supervised(name="node-1", role="node", pid=2, alive=True),
-    ),
-    drives=True,
-    disks=(Disk(path="/s", free_bytes=90, total_bytes=100),),
-    secrets=(Secret(path="/s/tokens.json", mode=0o600),),
-)
-
-
-def a_node(**values):
-    row = {
-        "id": 1,
-        "host_id": "h",
-        "addresses": {"http": "127.0.0.1:2"},
-        "datacenter": "dc1",
-        "rack": "r1",
-        "version": "1.0",
-        "state": "joined",
-        "liveness": "up",
-        "watermark": 50,
-        "lag": 0,
-        "age_s": 0.4,
-    }
-    return {**row, **values}
-
-
-def a_sequence(**values):
-    view = {
-        "id": 42,
-        "kind": "join",
-        "node": 1,
-        "replaced": None,
-        "due": "mid",
-        "taken": [{"step": "start", "epoch": 43}],
-        "since_s": 300.0,
-        "barrier": {"epoch": 43, "passed": False},
-        "laggards": [{"node": 1, "liveness": "down", "behind": 3, "blocking": True}],
-        "driver": None,
-    }
-    return {**view, **values}
-
-
-def driven(doing, **values):
-    said = {
-        "name": "driver-1",
-        "step": "mid",
-        "doing": doing,
-        "for_s": 9.0,
-        "detail": "no source is left",
-        "failures": 2,
-        "waiting": [],
-        "age_s": 0.5,
-    }
-    return {**said, **values}
-
-
-def moving(stalled_s):
-    rows = {"rows_done": 0, "rows_total": 400, "bytes_done": 0, "bytes_total": 0}
-    said = {"phase": "copying", "rows_per_s": 0.0, "eta_s": None}
-    return {**rows, **said, "stalled_s": stalled_s}
-
-
-def healthy(**values):
-    nodes = values.pop("nodes", (a_node(),))
-    picture = Picture(
-        release="1.0",
-        urls=(CMS.url,),
-        where=" --state-dir /s",
-        local=LOCAL,
-        database=POSTGRES,
-        asked=(CMS, NODE),
-        cluster={"epoch": 50, "id": "c"},
-        tip=50,
-        nodes=nodes,
-        roster=roster(nodes, {NODE_URL: "node-1"}),
-        sequences=(),
-        sessions=(),
-        keyspaces=(),
-        divergences=(),
-        snapshots=(Snapshot(epoch=40, age_s=9.0),),
-    )
-    return msgspec.structs.replace(picture, **values)
-
-
-def changed(value, **values):
-    return msgspec.structs.replace(value, **values)
-
-
-def only(picture, limits=LIMITS):
-    (finding,) = diagnosis(picture, limits).findings
-    return finding
 
 
 def test_a_healthy_cluster_has_no_finding_and_every_check_is_made():
@@ -347,7 +247,33 @@ def test_what_was_not_asked_is_neither_good_nor_bad():
             ),
             "too_few_nodes",
             "wants 1 replica in dc2, and 0 nodes",
-            "ringlog scale --nodes 2",
+            "--state-dir FOLDER --tokens-file /s/tokens.json, and when it runs: ringlog join NODE",
+        ),
+        (
+            healthy(keyspaces=({"name": "k", "replication": {"strategy": "simple", "factor": 3}},)),
+            "too_few_nodes",
+            "wants 3 replicas, and 1 node",
+            "ringlog scale --nodes 3 --state-dir /s",
+        ),
+        (
+            healthy(
+                local=None, asked=(CMS, changed(NODE, disk=Disk(free_bytes=4, total_bytes=100)))
+            ),
+            "disk_full",
+            "The disk of node-1 has 4 B left, 4.0 % of it; look there.",
+            "du -xh --max-depth 2 $RINGLOG_STATE_DIR",
+        ),
+        (
+            healthy(local=None, asked=(CMS, changed(DRIVER, answered=False, complaint="is mute"))),
+            "driver_down",
+            "The driver at http://127.0.0.1:3 does not answer: is mute.",
+            "ringlog driver --seeds http://127.0.0.1:1",
+        ),
+        (
+            healthy(local=None, asked=(CMS, changed(DRIVER, ready=False, detail="It is away"))),
+            "process_not_ready",
+            "It is away.",
+            "ringlog status --state-dir /s",
         ),
         (
             healthy(asked=(changed(CMS, skew_s=-61.0), NODE)),
@@ -464,3 +390,28 @@ def test_a_cluster_elsewhere_is_given_commands_that_work_there():
     assert only(old).command == "pip install --upgrade ringlog"
     nodriver = healthy(local=changed(LOCAL, drives=False), sequences=(view,))
     assert "--driver" in only(nodriver).command
+
+
+def test_where_no_driver_runs_more_nodes_take_one_first():
+    few = ({"name": "k", "replication": {"strategy": "simple", "factor": 2}},)
+    scale = "ringlog scale --nodes 2 --state-dir /s"
+    up = "ringlog up --state-dir /s --driver --detach"
+    quiet = healthy(local=changed(LOCAL, drives=False), keyspaces=few)
+    assert only(quiet).command == f"ringlog down --state-dir /s && {up} && {scale}"
+    alone = healthy(local=changed(LOCAL, drives=False, supervisor=None), keyspaces=few)
+    findings = {item.code: item.command for item in diagnosis(alone, LIMITS).findings}
+    assert findings["too_few_nodes"] == f"{up} && {scale}"
+
+
+def test_who_is_missing_elsewhere_is_started_as_the_cluster_says():
+    start = "docker compose up -d --wait"
+    mute = {"answered": False, "complaint": "takes no connection"}
+    away = a_node(liveness="down", age_s=70.0)
+    for picture in (
+        healthy(asked=(changed(CMS, **mute), NODE)),
+        healthy(asked=(CMS, changed(DRIVER, **mute))),
+        healthy(database=Database(complaint="it takes no connection")),
+        healthy(sequences=(a_sequence(),)),
+        healthy(nodes=(away,)),
+    ):
+        assert only(changed(picture, local=None, start=start)).command == start
