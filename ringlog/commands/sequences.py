@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ringlog.commands.completing import sequence_numbers
-from ringlog.commands.ending import endless
+from ringlog.commands.ending import Exit, end, endless
 from ringlog.commands.options import (
     EpochOption,
     JsonOption,
@@ -58,6 +58,8 @@ def sequences(  # noqa: PLR0913 one parameter per option
     """
     from ringlog.commands.asking import talking
 
+    if watch and at is not None:
+        raise end("--at shows a past epoch, --watch what goes on: give one.", Exit.WRONG_USE)
     with talking(state_dir, url, token) as talk:
         if watch:
             with endless():
@@ -156,6 +158,9 @@ def _watch(talk: Talk, sequence: int | None, *, as_json: bool) -> None:
     """Until interrupted, or until the one that is watched is over."""
     from ringlog.commands.watching import POLL_S, show_for
 
+    if sequence is not None:
+        # One that is not there is no end of it.
+        talk.get(f"/v1/sequences/{sequence}")
     said: Sequence[View] = ()
     with show_for(talk.roster(), as_json=as_json) as show:
         while True:

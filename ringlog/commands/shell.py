@@ -18,6 +18,7 @@ from ringlog.commands.options import (
 )
 from ringlog.commands.printing import print_json_line
 from ringlog.commands.saying import say
+from ringlog.commands.spinning import spinning
 
 if TYPE_CHECKING:
     # At run time they come when the verb runs, so that --help stays quick.
@@ -52,7 +53,8 @@ def shell(  # noqa: PLR0913 one parameter per option
     from ringlog.commands.shell_session import Session
 
     with history(archive, state_dir, url, token) as found:
-        session = Session(found, metadata_at(found, epoch_or_tip(found, at)))
+        with spinning("reading the metadata"):
+            session = Session(found, metadata_at(found, epoch_or_tip(found, at)))
         if command:
             _run(session, command, as_json=as_json)
         elif sys.stdin.isatty():

@@ -9,6 +9,7 @@ from typing import Any
 from audit.errors import ArchiveError
 from client.errors import ClientError
 from log.replay import ReplayError
+from ringlog.commands.saying import tame
 from ringlog.commands.shell_session import USAGES, Answer, Session, ShellError
 
 Print = Callable[[Answer], None]
@@ -48,7 +49,7 @@ class Prompt(cmd.Cmd):
 
     @property
     def prompt(self) -> str:  # type: ignore[override] # it changes with where the session is
-        return self._session.prompt
+        return tame(self._session.prompt)
 
     def onecmd(self, line: str) -> bool:
         if line.strip() in LEAVING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -192,8 +193,14 @@ def _start(
             return
         state.make()
         log_to(state.log_of("supervisor"))
-        with endless():
-            asyncio.run(supervise(state, wanted, dsn=dsn, on_ready=say_ready))
+        with endless(), ExitStack() as sign:
+            sign.enter_context(spinning("starting the cluster"))
+
+            def on_ready(ready: Ready) -> None:
+                sign.close()
+                say_ready(ready)
+
+            asyncio.run(supervise(state, wanted, dsn=dsn, on_ready=on_ready))
     except AlreadyRunningError:
         _say_running(state, wanted, as_json=as_json)
 

@@ -333,6 +333,12 @@ def test_on_a_terminal_there_are_bars_and_questions(quiet):
     assert "\x1b[" in shown
     assert "━" in shown
     number = str(the_sequence(place))
+    for words, doing, said in (
+        (("shell", "-c", "pwd"), "reading the metadata", "/"),
+        (("up",), "starting the cluster", "running already"),
+    ):
+        code, shown = on_a_terminal(place, *words)
+        assert (code, doing in shown, said in shown) == (0, True, True), shown
 
     code, shown = on_a_terminal(place, "cancel", number, typed=b"n\n")
     assert code == 1

@@ -160,6 +160,12 @@ def test_a_person_is_told_and_goes_on(session):
     assert (len(complaints), len(shown)) == (1, 1)
 
 
+def test_the_name_of_a_cluster_does_not_steer_the_terminal(session, monkeypatch):
+    monkeypatch.setattr(Session, "prompt", "\x1b[2Jshop@24 /> ")
+
+    assert Prompt(session, print, print).prompt == "\ufffd[2Jshop@24 /> "
+
+
 def test_completion(session):
     prompt = Prompt(session, print, print)
 

@@ -65,3 +65,33 @@ def test_who_waits_for_a_sequence_that_is_then_cancelled_has_waited_in_vain(clus
 
     assert result.exit_code == 1
     assert "Sequence 42 was cancelled: `ringlog log` says by whom." in result.output
+
+
+def test_only_a_sequence_that_is_there_can_be_watched(cluster):
+    cluster.answers["GET /v1/sequences"] = lambda _: {"epoch": 50, "sequences": []}
+
+    result = run("sequences", "99999", "--watch", "--url", cluster.url, **CLEAN)
+
+    assert result.exit_code == 2
+    assert "There is nothing at this path." in result.output
+
+
+def test_a_watched_sequence_is_shown_until_it_is_gone(cluster):
+    answers = iter([[{**VIEW, "cancelled": False}]])
+    cluster.answers["GET /v1/sequences/42"] = lambda _: VIEW
+    cluster.answers["GET /v1/sequences"] = lambda _: {
+        "epoch": 50,
+        "sequences": next(answers, []),
+    }
+
+    result = run("sequences", "42", "--watch", "--url", cluster.url, **CLEAN)
+
+    assert result.exit_code == 0
+    assert "sequence 42: join of node 4" in result.output
+
+
+def test_a_past_epoch_cannot_be_watched(cluster):
+    result = run("sequences", "--watch", "--at", "7", "--url", cluster.url, **CLEAN)
+
+    assert result.exit_code == 2
+    assert "--at shows a past epoch" in result.output
