@@ -94,6 +94,12 @@ def mend(place, finding):
     assert done.returncode == 0, (finding, done.stdout, done.stderr)
 
 
+def gone(place, finding):
+    """Mended by its command."""
+    mend(place, finding)
+    eventually(lambda: finding["code"] not in findings(place), timeout_s=60.0)
+
+
 def port(place):
     return json.loads((place.path / "cluster.json").read_text())["port"]
 
@@ -217,6 +223,10 @@ def test_clocks_that_differ_and_a_token_that_is_refused(place):
     assert "unauthorized" in refused["not_answered"]["sentence"]
     nowhere = elsewhere(place, "http://127.0.0.1:9", code=3)
     assert list(nowhere) == ["cms_down"]
+    full = elsewhere(
+        place, f"http://127.0.0.1:{port(place)}", "--token", token, "--free", "100", code=1
+    )
+    assert full["disk_full"]["subject"].startswith("node ")
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +250,7 @@ def test_a_sequence_that_nobody_drives_and_a_node_that_never_came(place, joining
 
 
 def test_a_node_that_lags_and_a_log_that_lost_its_tail(place, joining):
-    ghost, sequence = joining
+    ghost, _ = joining
     (first,) = do(place, "log", "--after", "0", "--limit", "1")
 
     def behind():
@@ -254,18 +264,31 @@ def test_a_node_that_lags_and_a_log_that_lost_its_tail(place, joining):
     finding = found(place, "diverged")
     assert "Postgres has lost entries" in finding["sentence"]
     mend(place, finding)
-    cancel = ("cancel", str(sequence), "--dead", str(ghost), "--yes", "--no-wait")
-    at = ("--state-dir", str(place.path), "--json")
     # Every CMS hears of the acknowledgement by itself, a moment later.
-    eventually(lambda: run(place, *cancel, *at).exit_code == 0)
+    eventually(lambda: "diverged" not in findings(place))
 
 
-def test_processes_that_are_gone_in_the_order_of_their_going(place):
+def test_a_driver_is_started_and_then_turns_back_what_waits_for_nobody(place, joining):
+    ghost, sequence = joining
+    gone(place, eventually(lambda: findings(place).get("sequence_undriven"), timeout_s=60.0))
+    finding = eventually(lambda: findings(place).get("node_down"), timeout_s=60.0)
+    assert f"ringlog cancel {sequence} --dead {ghost}" in finding["command"]
+    gone(place, finding)
+    assert do(place, "sequences")["sequences"] == []
+    well(place)
+
+
+def without_a_supervisor(place):
     supervisor = supervisor_of(place.path / "supervisor.pid")
     assert supervisor is not None
     os.kill(supervisor, signal.SIGKILL)
     eventually(lambda: supervisor_of(place.path / "supervisor.pid") is None)
-    assert found(place, "supervisor_missing")["command"].startswith("ringlog up --state-dir")
+    return found(place, "supervisor_missing")
+
+
+def test_processes_that_are_gone_in_the_order_of_their_going(place):
+    gone(place, without_a_supervisor(place))
+    without_a_supervisor(place)
     os.kill(place.process("node-2")["pid"], signal.SIGKILL)
     assert found(place, "process_missing")["subject"] == "node-2"
     os.kill(place.process("cms-2")["pid"], signal.SIGKILL)
@@ -281,7 +304,10 @@ def test_processes_that_are_gone_in_the_order_of_their_going(place):
         "cms-2",
     }
     os.kill(place.process("node-1")["pid"], signal.SIGKILL)
+    os.kill(place.process("driver-1")["pid"], signal.SIGKILL)
     finding = found(place, "nothing_runs", code=3)
     assert shlex.split(finding["command"]) == [
         *("ringlog", "up", "--state-dir", str(place.path), "--detach"),
     ]
+    gone(place, finding)
+    well(place)
