@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.compose.stack import Stack
+from tests.compose.stack import BUILD_TIMEOUT_S, Stack
 
 WANTED = "RINGLOG_TEST_COMPOSE"
 
@@ -14,7 +14,7 @@ collect_ignore_glob = [] if os.environ.get(WANTED) else ["test_*.py"]
 
 @pytest.fixture(scope="session")
 def stack():
-    """Built and up; whatever happens, nothing of it is left."""
+    """Up as from a fresh clone: no image, no volumes. Whatever happens, nothing of it is left."""
     found = Stack()
     try:
         found.clear()
@@ -26,8 +26,7 @@ def stack():
 
 def _started(found):
     try:
-        found.build()
-        found.up()
+        found.up(build_timeout_s=BUILD_TIMEOUT_S)
     except (AssertionError, subprocess.TimeoutExpired) as error:
         # Asked before it is cleared away.
         pytest.fail(f"{error}\n{found.described()}", pytrace=False)

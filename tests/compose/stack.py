@@ -12,8 +12,10 @@ from tests.tidy.source import ROOT
 PROJECT = "ringlog-test"
 MARK = f"label=com.docker.compose.project={PROJECT}"
 PROFILES = ("--profile", "load", "--profile", "monitoring")
-# Any free ports of 127.0.0.1, and no .env of whoever runs the test.
+TAG = "test"
+# Any free ports of 127.0.0.1, an image of this tree, and no .env of whoever runs the test.
 PORTS = {"RINGLOG_PORT_1": "0", "RINGLOG_PORT_2": "0", "PROMETHEUS_PORT": "0", "GRAFANA_PORT": "0"}
+VARIABLES = {**PORTS, "RINGLOG_VERSION": TAG}
 BASE = ("docker", "compose", "--project-name", PROJECT, "--env-file", os.devnull)
 
 BUILD_TIMEOUT_S = 900.0
@@ -29,29 +31,30 @@ SAID_CHARS_MAX = 4000
 class Stack:
     def run(self, *words, timeout_s=COMMAND_TIMEOUT_S, check=True, defaults=False):
         """Standard output of `docker compose …`; what it says besides, if it fails."""
-        finished = _finished((*BASE, *words), {} if defaults else PORTS, timeout_s)
+        finished = _finished((*BASE, *words), {} if defaults else VARIABLES, timeout_s)
         if check and finished.returncode != 0:
             raise AssertionError(f"docker compose {' '.join(words)} failed:\n{_said(finished)}")
         return finished.stdout
 
     def typed(self, script, timeout_s):
         """What a person types, about the same cluster."""
-        here = {"COMPOSE_PROJECT_NAME": PROJECT, "COMPOSE_ENV_FILES": os.devnull, **PORTS}
+        here = {"COMPOSE_PROJECT_NAME": PROJECT, "COMPOSE_ENV_FILES": os.devnull, **VARIABLES}
         finished = _finished(("bash", "-euo", "pipefail", "-c", script), here, timeout_s)
         assert finished.returncode == 0, f"{script} failed:\n{_said(finished)}"
         return finished.stdout
 
-    def build(self):
-        self.run("build", timeout_s=BUILD_TIMEOUT_S)
-
-    def up(self, *services, profiles=()):
+    def up(self, *services, profiles=(), build_timeout_s=0.0):
         chosen = [word for profile in profiles for word in ("--profile", profile)]
         wait = ("--wait", "--wait-timeout", str(UP_TIMEOUT_S))
-        self.run(*chosen, "up", "-d", *wait, *services, timeout_s=UP_TIMEOUT_S + 60)
+        timeout_s = UP_TIMEOUT_S + 60 + build_timeout_s
+        self.run(*chosen, "up", "-d", *wait, *services, timeout_s=timeout_s)
 
     def clear(self):
+        """As if nobody had ever started it here; what a build has cached stays."""
         words = ("down", "--volumes", "--remove-orphans", "--timeout", "10")
         self.run(*PROFILES, *words, timeout_s=DOWN_TIMEOUT_S, check=False)
+        for image in docker("image", "ls", "--quiet", f"ringlog:{TAG}").split():
+            docker("image", "rm", "--force", "--no-prune", image)
 
     def load(self, *words, timeout_s=COMMAND_TIMEOUT_S):
         return self.run(
@@ -129,10 +132,10 @@ def _said(finished):
     return f"{finished.stdout}\n{finished.stderr}"[-SAID_CHARS_MAX:]
 
 
-def until(condition, timeout_s, what):
-    """Wait for it; the message says for what."""
+def until(condition, timeout_s, what, seen=lambda: None):
+    """Wait for it; the message says for what, and what there was instead."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what} within {timeout_s:.0f} s"
+        assert time.monotonic() < deadline, f"{what} within {timeout_s:.0f} s: {seen()}"
         time.sleep(LOOK_EVERY_S)
     return found

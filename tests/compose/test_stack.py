@@ -5,14 +5,15 @@ import re
 
 import pytest
 
-from tests.compose.monitored import alerted, documented, drawn
+from tests.compose.monitored import alerted, alerts, documented, drawn
 from tests.compose.stack import DOWN_TIMEOUT_S, MARK, PROFILES, docker, until
-from tests.e2e.guides import ANYTHING, blocks
+from tests.e2e.guides import ANYTHING, block_with, blocks
 from tests.tidy.source import ROOT
 
 # Building and starting take minutes where nothing is cached.
 pytestmark = pytest.mark.timeout(1500)
 
+GUIDE = ROOT / "docs/guides/compose.md"
 ROWS = 1000
 ONCE = {"secrets", "migrate", "found"}
 CMS = ("cms-1", "cms-2")
@@ -101,7 +102,7 @@ def test_the_doctor_finds_nothing_wrong(stack):
 
 def test_the_guide_does_what_it_says(stack):
     """From the first look to the rows, and the fourth node that joins by Spark."""
-    for block, expected in blocks(ROOT / "docs/guides/compose.md"):
+    for block, expected in blocks(GUIDE):
         printed = " ".join(stack.typed(block, timeout_s=JOIN_TIMEOUT_S).split())
         for line in expected:
             parts = (re.escape(" ".join(part.split())) for part in line.split(ANYTHING))
@@ -140,11 +141,18 @@ def test_prometheus_takes_the_rules_and_hears_everybody(stack):
 
     def heard():
         targets = json.loads(stack.get("prometheus", "/api/v1/targets")[1])["data"]["activeTargets"]
-        return targets and {item["labels"]["job"] for item in targets if item["health"] == "up"}
+        return {item["labels"]["instance"]: item["health"] for item in targets}
 
-    until(lambda: heard() == {"cms", "node", "driver"}, BACK_TIMEOUT_S, "all targets answer")
-    groups = json.loads(stack.get("prometheus", "/api/v1/rules")[1])["data"]["groups"]
-    assert {rule["health"] for group in groups for rule in group["rules"]} <= {"ok", "unknown"}
+    def evaluated():
+        groups = json.loads(stack.get("prometheus", "/api/v1/rules")[1])["data"]["groups"]
+        return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
+
+    everybody = {*(f"{name}:7401" for name in CMS), *NODES, "node-4", "driver:7600"}
+    all_up = dict.fromkeys(everybody, "up")
+    until(lambda: heard() == all_up, BACK_TIMEOUT_S, "every target answers", heard)
+    # Before a rule was evaluated once, nobody knows.
+    all_ok = dict.fromkeys(alerts(), "ok")
+    until(lambda: evaluated() == all_ok, BACK_TIMEOUT_S, "every rule is evaluated", evaluated)
     stack.run("--profile", "monitoring", "rm", "--stop", "--force", "prometheus")
 
 
@@ -176,10 +184,11 @@ def test_a_second_start_goes_on_with_the_same_cluster(stack):
     """And everybody had ended in good order before."""
     before = (stack.ringlog("show", "cluster")["id"], stack.token("admin"))
     epoch = stack.ringlog("status")["epoch"]
-    stack.run("--profile", "node-4", "stop", timeout_s=DOWN_TIMEOUT_S)
+    stop, down, _ = block_with(GUIDE, "down --volumes").splitlines()
+    stack.typed(stop, timeout_s=DOWN_TIMEOUT_S)
     codes = {name: item["ExitCode"] for name, item in stack.containers().items()}
     assert set(codes.values()) <= {0, TERMINATED}, codes
-    stack.run("--profile", "node-4", "down", timeout_s=DOWN_TIMEOUT_S)
+    stack.typed(down, timeout_s=DOWN_TIMEOUT_S)
 
     stack.up(profiles=("node-4",))
 
@@ -188,7 +197,19 @@ def test_a_second_start_goes_on_with_the_same_cluster(stack):
     assert f"{ROWS} of {ROWS} rows are there" in stack.load("check", "--rows", str(ROWS))
 
 
+def test_a_node_leaves_as_the_guide_says(stack):
+    stack.typed(block_with(GUIDE, "ringlog leave node-4"), timeout_s=JOIN_TIMEOUT_S)
+
+    states = {item["addresses"]["http"]: item["state"] for item in stack.ringlog("nodes")["nodes"]}
+    assert states.pop("node-4:7500", "left") == "left"
+    assert states == {f"{name}:7500": "joined" for name in NODES}
+    assert stack.healthy() == LONG_RUNNING
+
+
 def test_down_leaves_nothing(stack):
+    stack.typed(block_with(GUIDE, "down --volumes").splitlines()[2], timeout_s=DOWN_TIMEOUT_S)
+    assert not stack.containers()
+    # And what only profiles have that were not named.
     stack.run(*PROFILES, "down", "--volumes", timeout_s=DOWN_TIMEOUT_S)
 
     assert not stack.containers()

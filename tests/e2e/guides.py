@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "guides"
 TIMEOUT_S = 540
 ANYTHING = "…"
-# What is fenced as `shell` instead is for other machines, and is not run.
+# What is fenced as `shell` instead is not run in its turn; docs/guides/README.md says why.
 _BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -26,6 +26,13 @@ def blocks(guide):
         else:
             steps[-1][1].extend(body.splitlines())
     return steps
+
+
+def block_with(guide, text):
+    """The one block that is not run in its turn and has this in it, for its own test."""
+    found = re.findall(r"^```shell\n(.*?)^```", guide.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (block,) = (each for each in found if text in each)
+    return block
 
 
 def walk(name, folder, *, replaced=None, before_path=""):
