@@ -17,6 +17,11 @@ pytestmark = pytest.mark.timeout(600)
 
 PORTS = ("7480", "7481", "7504", "7505", "7506")
 """Those that guides use as examples; tests take free ones."""
+DSN = """python -c "if True:
+    from pathlib import Path; from services.local import postgres
+    print(postgres.find(Path('.state').resolve()).dsn)"
+"""
+"""Of the Postgres that the cluster of the guides runs."""
 OURS = ("start", "nodes", "stuck", "spark", "embed", "kafka", "upgrade", "backup")
 
 
@@ -41,7 +46,7 @@ def replaced():
             held = stack.enter_context(socket.socket())
             held.bind(("127.0.0.1", 0))
             free[f"127.0.0.1:{port}"] = f"127.0.0.1:{held.getsockname()[1]}"
-    return {"ringlog up": "ringlog up --port 0", **free}
+    return {"ringlog up": "ringlog up --port 0", "postgresql://…": f"$({DSN})", **free}
 
 
 def programs():
