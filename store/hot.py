@@ -23,6 +23,11 @@ CREATE TABLE IF NOT EXISTS store_rows (
     content   BLOB,
     PRIMARY KEY (table_id, token, key)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS store_writes (
+    only  INTEGER PRIMARY KEY CHECK (only = 1),
+    count INTEGER NOT NULL
+);
+INSERT OR IGNORE INTO store_writes VALUES (1, 0);
 """
 
 PAGE_BYTES_MAX = 32 * 1024 * 1024
@@ -84,6 +89,22 @@ def put(connection: sqlite3.Connection, row: Row) -> Row | None:
         return None
     held = get(connection, row.table, row.token, row.key)
     return held if held is not None and held.order > row.order else None
+
+
+def count_write(connection: sqlite3.Connection) -> None:
+    """In the transaction of the rows: a copy of the file that lacks them has counted less."""
+    connection.execute("UPDATE store_writes SET count = count + 1")
+
+
+def writes(connection: sqlite3.Connection) -> int:
+    """How often rows were put since there is this file; it never falls."""
+    (found,) = connection.execute("SELECT count FROM store_writes").fetchone()
+    return int(found)
+
+
+def raise_writes(connection: sqlite3.Connection, least: int) -> None:
+    """Go on counting from here on, where a file that is lost had counted further."""
+    connection.execute("UPDATE store_writes SET count = max(count, ?)", (least,))
 
 
 def get(connection: sqlite3.Connection, table: TableId, token: int, key: str) -> Row | None:

@@ -75,6 +75,7 @@ class Store:
 
         def work(connection: sqlite3.Connection) -> tuple[list[Row | None], int]:
             guard(connection)
+            hot.count_write(connection)
             held = [hot.put(connection, row) for row in rows]
             return held, manifest.newest_timestamp(connection, table.id)
 

@@ -27,6 +27,8 @@ Micros = Annotated[int, Meta(ge=0, le=ID_MAX)]
 Mark = tuple[EpochField, Micros]
 """Everything up to this epoch was applied, the last of it at this time."""
 
+Writes = Annotated[int, Meta(ge=0, le=ID_MAX)]
+
 Counters = Annotated[dict[Label, Count], Meta(max_length=COUNTERS_MAX)]
 
 
@@ -36,9 +38,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `epoch` is its watermark, `hash` the hash of the entry there (64 zeros at epoch 0) and
     `digest` that of its metadata. `applied` are marks since its last report, oldest first.
     `drained` is the highest epoch such that no replica operation which the node admitted under
-    an older version still runs; `data` are counters by table, such as rows and bytes. A node
-    without a data plane leaves both out. A node that stopped because its history is another
-    goes on reporting: only so is a log that lost its tail noticed.
+    an older version still runs; `data` are counters by table, such as rows and bytes; `writes`
+    is how often the node has ever put rows. A node without a data plane leaves the three out. A
+    node that stopped because its history is another goes on reporting: only so is a log that lost
+    its tail noticed. At epoch 0 it says only that it is there.
     """
 
     node: KnownNode
@@ -50,18 +53,24 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     applied: Annotated[tuple[Mark, ...], Meta(max_length=MARKS_MAX)] = ()
     drained: EpochField | None = None
     data: Annotated[dict[Label, Counters], Meta(max_length=TABLES_MAX)] | None = None
+    writes: Writes | None = None
 
 
 class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """`tip` tells the node how far behind it is; `now_us` is the CMS's clock.
 
-    `reported` is the highest epoch that this node ever reported before, as far as is remembered:
-    a node whose own state is older was restored from an old copy.
+    `reported` is the highest epoch that this node ever reported before, and `reported_writes` the
+    highest count of writes: a node whose own state is older was restored from an old copy.
     """
 
     tip: Epoch
     now_us: int
     reported: Epoch | None = None
+    reported_writes: int | None = None
+
+    def is_beyond(self, epoch: Epoch, writes: int) -> bool:
+        """Whether the node had been further than this."""
+        return (self.reported or 0) > epoch or (self.reported_writes or 0) > writes
 
 
 def fault_in(report: Report) -> tuple[str, str] | None:

@@ -33,6 +33,7 @@ class NodeEngine:
         self.name = name
         self.node: NodeId | None = None
         self.restored_at = published.applied.metadata.epoch
+        self.restored_writes = 0
         self.was_set_back: bool | None = None
         self.tip_heard_of = self.restored_at
         self.following = following
@@ -64,15 +65,22 @@ class NodeEngine:
         """How far the log is and, the first time, how far this node said it was in an earlier life.
 
         A node that starts behind what it once reported was restored from an old copy: its copy
-        of the log catches up, but rows that it had acknowledged may be gone.
+        of the log catches up, but rows that it had acknowledged may be gone. Where nothing was
+        committed meanwhile, only its count of writes tells.
         """
         self.tip_heard_of = told.tip
         self._heard_s = self.following.clock()
         if self.was_set_back is not None:
             return
-        self.was_set_back = told.reported is not None and told.reported > self.restored_at
+        self.was_set_back = told.is_beyond(self.restored_at, self.restored_writes)
         if self.was_set_back:
-            logger.error("set_back", reported=told.reported, restored_at=self.restored_at)
+            logger.error(
+                "set_back",
+                reported=told.reported,
+                restored_at=self.restored_at,
+                reported_writes=told.reported_writes,
+                restored_writes=self.restored_writes,
+            )
 
     def check_trusted(self) -> None:
         standing = self.following.standing

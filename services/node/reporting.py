@@ -82,16 +82,17 @@ class Reporter:
             applied=tuple(mark for mark in marks if mark[0] > EMPTY),
             drained=drained,
             data=self._upkeep.figures,
+            writes=await self._fitness.writes() if is_known else None,
         )
         told = await self._teller.tell(report, ReportAnswer)
         if told is not None:
             self._engine.heard_from_cms(told)
-            await self._settle()
+            await self._settle(told)
 
-    async def _settle(self) -> None:
+    async def _settle(self, told: ReportAnswer) -> None:
         """What cannot be kept just now is settled after the next report."""
         try:
-            await self._fitness.settle()
+            await self._fitness.settle(told)
         except StoreError as error:
             if not error.retriable:
                 raise

@@ -21,7 +21,7 @@ from services.cms.reports.marks import MARKS_KEPT_MAX, unpacked
 from services.cms.reports.marks import packed as pack
 from services.cms.reports.memory import memory_stores
 from services.cms.reports.postgres import postgres_stores
-from services.cms.reports.store import STRANGERS_MAX, Acknowledgement, Kept
+from services.cms.reports.store import STRANGERS_MAX, Acknowledgement, Highest, Kept
 from snapshots.memory import MemorySnapshots
 from transformations.extensions import SetExtension
 from transformations.initialize import Initialize
@@ -74,6 +74,10 @@ def kept(node, epoch=5, **more):
     )
 
 
+def up_to(epoch, writes=None):
+    return Highest(Epoch(epoch), writes)
+
+
 async def committed(log, count):
     stamp = Stamp("c", COMMITTED_AT_US)
     async with running("c", log, MemorySnapshots(), lambda: stamp) as engine:
@@ -89,7 +93,7 @@ async def committed(log, count):
 async def test_the_last_report_of_each_node_is_kept(reports):
     first = kept(1, 3, drained=Epoch(2), data=b"{}", marks=packed((3, 30)))
     assert await reports.keep([kept(2), first]) == {1: None, 2: None}
-    assert await reports.keep([kept(1, 5, marks=packed((4, 40), (5, 50)))]) == {1: 3}
+    assert await reports.keep([kept(1, 5, marks=packed((4, 40), (5, 50)))]) == {1: up_to(3)}
 
     one, two = await reports.heard()
     assert (one.node, one.epoch, one.drained, one.data, one.fault) == (1, 5, None, None, None)
@@ -100,8 +104,26 @@ async def test_the_last_report_of_each_node_is_kept(reports):
 
 async def test_the_highest_epoch_is_remembered(reports):
     await reports.keep([kept(1, 9)])
-    assert await reports.keep([kept(1, 4)]) == {1: 9}
-    assert await reports.keep([kept(1, 5)]) == {1: 9}
+    assert await reports.keep([kept(1, 4)]) == {1: up_to(9)}
+    assert await reports.keep([kept(1, 5, writes=70)]) == {1: up_to(9)}
+    assert await reports.keep([kept(1, 10, writes=30)]) == {1: up_to(9, 70)}
+    assert await reports.keep([kept(1, 0)]) == {1: up_to(10, 70)}
+    assert await reports.keep([kept(1, 8, writes=80)]) == {1: up_to(10, 70)}
+    assert await reports.keep([kept(1, 8)]) == {1: up_to(10, 80)}
+
+
+async def test_a_node_that_has_only_just_started_takes_nothing_back(reports):
+    await reports.keep([kept(4, 9, fault=Fault.AHEAD, drained=Epoch(8)), kept(1)])
+    found = await reports.divergences()
+    await reports.keep([kept(4, 0, drained=Epoch(0)), kept(1, 0)])
+
+    assert await reports.divergences() == found
+    one, four = await reports.heard()
+    assert (one.epoch, one.hash, one.fault) == (5, kept(1).hash, None)
+    assert (four.epoch, four.hash, four.fault) == (9, kept(4, 9).hash, Fault.AHEAD)
+    assert four.drained == 0
+    await reports.keep([kept(4, 3)])
+    assert not await reports.divergences()
 
 
 async def test_marks_are_bounded_and_the_newest_stay(reports):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from tests.store_model import live
+from store import hot
+from store.failures import StoreError
+from tests.store_model import TABLE, live, row, store_in
 
 
 @pytest.fixture(autouse=True)
@@ -21,3 +25,20 @@ def small(monkeypatch):
 
 async def test_a_store_agrees_with_a_dictionary(tmp_path):
     await live(tmp_path, seed=1, steps=20, reopen_each=10)
+
+
+async def test_writes_are_counted_with_their_rows(tmp_path):
+    """Neither one without the other, and a file that is opened again counts on."""
+
+    def refuse(_connection):
+        raise StoreError("no")
+
+    for opened in (0, 1):
+        async with store_in(tmp_path) as store:
+            count = partial(store._means.database.read, hot.writes)
+            assert await count() == 3 * opened
+            for number in range(3):
+                await store.put(TABLE, [row(5, "a", 1), row(6, "b", number)])
+            with pytest.raises(StoreError):
+                await store.put(TABLE, [row(7, "c", 1)], refuse)
+            assert await count() == 3 * opened + 3

@@ -44,7 +44,13 @@ async def report(api: Api, call: Call[Nothing]) -> web.StreamResponse:
         raise ProblemError(
             Code.NOT_FOUND, f"Node {given.node} is not registered.", field="node", tip=taken.tip
         )
-    answer = ReportAnswer(tip=taken.tip, now_us=reporting.clock_us(), reported=taken.reported)
+    before = taken.reported
+    answer = ReportAnswer(
+        tip=taken.tip,
+        now_us=reporting.clock_us(),
+        reported=None if before is None else before.epoch,
+        reported_writes=None if before is None else before.writes,
+    )
     return await api.json(call.request, answer, Cache_Control="no-store")
 
 

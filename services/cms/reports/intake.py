@@ -14,7 +14,7 @@ from metadata.directory import NodeId
 from metadata.epoch import Epoch
 from services.cms.reports.lineage import Divergence, Fault, Lineage, divergence
 from services.cms.reports.marks import Mark, packed, thinned
-from services.cms.reports.store import Kept, Stores
+from services.cms.reports.store import Highest, Kept, Stores, higher, keeping_history
 from services.http.reports import Report
 
 logger = structlog.get_logger()
@@ -28,10 +28,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """`reported` is the highest epoch that the node had reported before."""
+    """`reported` is how far the node had been by its reports before."""
 
     tip: Epoch
-    reported: Epoch | None
+    reported: Highest | None
     divergence: Divergence | None
 
 
@@ -96,17 +96,19 @@ class Intake:
         lineage = await self._stores.timeline.lineage({item.report.epoch for item in arrivals})
         found = [_judged(item.report, lineage) for item in arrivals]
         rows: dict[NodeId, Kept] = {}
+        together: list[Kept | None] = []
         for item, judged in zip(arrivals, found, strict=True):
+            earlier = rows.get(item.report.node)
+            together.append(earlier)
             if item.is_known or judged is not None:
-                earlier = rows.get(item.report.node)
                 fault = None if judged is None else judged.fault
                 rows[item.report.node] = _kept(item, lineage.tip.epoch, fault, earlier)
         before = await self._stores.reports.keep(list(rows.values()))
         if any(found):
             self._on_divergence()
         return [
-            Taken(lineage.tip.epoch, before.get(item.report.node), judged)
-            for item, judged in zip(arrivals, found, strict=True)
+            Taken(lineage.tip.epoch, _before(before.get(item.report.node), earlier), judged)
+            for item, judged, earlier in zip(arrivals, found, together, strict=True)
         ]
 
 
@@ -114,11 +116,16 @@ def _judged(report: Report, lineage: Lineage) -> Divergence | None:
     return divergence(lineage, report.node, report.epoch, bytes.fromhex(report.hash))
 
 
+def _before(kept: Highest | None, earlier: Kept | None) -> Highest | None:
+    """How far a node had been, also by a report that came together with this one."""
+    return kept if earlier is None else higher(kept, Highest(earlier.epoch, earlier.writes))
+
+
 def _kept(item: Arrival, tip: Epoch, fault: Fault | None, earlier: Kept | None) -> Kept:
     """The later report of a node counts, with the marks of both."""
     report = item.report
     marks = packed(thinned(item.marks))
-    return Kept(
+    kept = Kept(
         node=report.node,
         epoch=report.epoch,
         hash=bytes.fromhex(report.hash),
@@ -128,5 +135,7 @@ def _kept(item: Arrival, tip: Epoch, fault: Fault | None, earlier: Kept | None) 
         fault=fault,
         drained=report.drained,
         data=None if report.data is None else _encode(report.data),
+        writes=earlier.writes if earlier and report.writes is None else report.writes,
         marks=marks if earlier is None else earlier.marks + marks,
     )
+    return kept if earlier is None or kept.epoch else keeping_history(earlier, kept)

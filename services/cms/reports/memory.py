@@ -14,14 +14,23 @@ from metadata.epoch import EMPTY, Epoch
 from services.cms.progress.memory import MemoryProgress
 from services.cms.reports.lineage import Divergence, Lineage
 from services.cms.reports.marks import MARK_BYTES, MARKS_KEPT_MAX, Mark
-from services.cms.reports.store import STRANGERS_MAX, Acknowledgement, Heard, Kept, Stores
+from services.cms.reports.store import (
+    STRANGERS_MAX,
+    Acknowledgement,
+    Heard,
+    Highest,
+    Kept,
+    Stores,
+    higher,
+    keeping_history,
+)
 
 BYTES_MAX = 8 * 1024 * 1024
 
 
 class _Row(msgspec.Struct, frozen=True):
     kept: Kept
-    highest: Epoch
+    highest: Highest
     received_at_s: float
 
 
@@ -31,16 +40,16 @@ class MemoryReports:
         self._rows: dict[NodeId, _Row] = {}
         self._acknowledged: set[tuple[NodeId, Epoch, bytes]] = set()
 
-    async def keep(self, reports: Sequence[Kept]) -> Mapping[NodeId, Epoch | None]:
-        found: dict[NodeId, Epoch | None] = {}
+    async def keep(self, reports: Sequence[Kept]) -> Mapping[NodeId, Highest | None]:
+        found: dict[NodeId, Highest | None] = {}
         for kept in reports:
             before = self._rows.pop(kept.node, None)
             found[kept.node] = None if before is None else before.highest
-            earlier = b"" if before is None else before.kept.marks
-            marks = (earlier + kept.marks)[-MARKS_KEPT_MAX * MARK_BYTES :]
-            highest = max(kept.epoch, found[kept.node] or EMPTY)
+            now_s = self._clock_s()
             self._rows[kept.node] = _Row(
-                msgspec.structs.replace(kept, marks=marks), highest, self._clock_s()
+                kept if before is None else _after(before.kept, kept),
+                higher(found[kept.node], Highest(kept.epoch, kept.writes)),
+                now_s,
             )
         return found
 
@@ -111,6 +120,12 @@ class MemoryTimeline:
 
 def memory_stores(log: LogStore) -> Stores:
     return Stores(MemoryReports(), MemoryTimeline(log), MemoryProgress())
+
+
+def _after(before: Kept, kept: Kept) -> Kept:
+    marks = (before.marks + kept.marks)[-MARKS_KEPT_MAX * MARK_BYTES :]
+    newer = msgspec.structs.replace(kept, marks=marks)
+    return keeping_history(before, newer) if kept.epoch == EMPTY else newer
 
 
 def _heard(kept: Kept, age_s: float) -> Heard:

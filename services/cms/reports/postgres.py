@@ -11,43 +11,62 @@ from metadata.epoch import Epoch
 from services.cms.progress.postgres import PostgresProgress
 from services.cms.reports.lineage import Divergence, Fault, Lineage
 from services.cms.reports.marks import MARK_BYTES, MARKS_KEPT_MAX, Mark, packed, unpacked
-from services.cms.reports.store import STRANGERS_MAX, Acknowledgement, Heard, Kept, Stores
+from services.cms.reports.store import (
+    STRANGERS_MAX,
+    Acknowledgement,
+    Heard,
+    Highest,
+    Kept,
+    Stores,
+)
 
 RELAYS_MAX = 64
 MARKS_BYTES_MAX = MARKS_KEPT_MAX * MARK_BYTES
 
 # In the order of nodes, because two processes that update the same rows in opposite orders would
-# wait for each other. What each node had reported before is read in the same statement, which
-# sees the rows as they were.
+# wait for each other. How far each node had been is read in the same statement, which sees the
+# rows as they were; it is written only where it grows, because that has to reach the disk. A node
+# at epoch 0 has only just started: what it said of its history in an earlier life stands.
 _KEEP = """
 WITH given AS (
     SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[], $5::text[],
-                         $6::bigint[], $7::text[], $8::bigint[], $9::bytea[], $10::bytea[])
-        AS item (node, epoch, hash, digest, version, tip, fault, drained, data, marks)
+                         $6::bigint[], $7::text[], $8::bigint[], $9::bytea[], $10::bytea[],
+                         $11::bigint[])
+        AS item (node, epoch, hash, digest, version, tip, fault, drained, data, marks, writes)
 ),
 kept AS (
-    INSERT INTO reports (node, epoch, highest, hash, digest, version, tip, fault, drained, data,
-                         marks)
-    SELECT node, epoch, epoch, hash, digest, version, tip, fault, drained, data, marks
+    INSERT INTO reports (node, epoch, hash, digest, version, tip, fault, drained, data, marks)
+    SELECT node, epoch, hash, digest, version, tip, fault, drained, data, marks
     FROM given ORDER BY node
     ON CONFLICT (node) DO UPDATE SET
-        epoch = excluded.epoch,
-        highest = greatest(reports.highest, excluded.epoch),
-        hash = excluded.hash,
-        digest = excluded.digest,
+        epoch = CASE excluded.epoch WHEN 0 THEN reports.epoch ELSE excluded.epoch END,
+        hash = CASE excluded.epoch WHEN 0 THEN reports.hash ELSE excluded.hash END,
+        digest = CASE excluded.epoch WHEN 0 THEN reports.digest ELSE excluded.digest END,
+        tip = CASE excluded.epoch WHEN 0 THEN reports.tip ELSE excluded.tip END,
+        fault = CASE excluded.epoch WHEN 0 THEN reports.fault ELSE excluded.fault END,
         version = excluded.version,
-        tip = excluded.tip,
-        fault = excluded.fault,
         drained = excluded.drained,
         data = excluded.data,
         marks = substring(
             reports.marks || excluded.marks
             FROM greatest(1, 1 + octet_length(reports.marks) + octet_length(excluded.marks)
-                             - $11::int)
+                             - $12::int)
         ),
         received_at = clock_timestamp()
+),
+grown AS (
+    INSERT INTO highest_reports (node, epoch, writes)
+    SELECT node, given.epoch, given.writes
+    FROM given LEFT JOIN highest_reports AS before USING (node)
+    WHERE before.node IS NULL OR given.epoch > before.epoch
+        OR given.writes > coalesce(before.writes, -1)
+    ORDER BY node
+    ON CONFLICT (node) DO UPDATE SET
+        epoch = greatest(highest_reports.epoch, excluded.epoch),
+        writes = greatest(highest_reports.writes, excluded.writes)
 )
-SELECT node, reports.highest FROM given LEFT JOIN reports USING (node)
+SELECT node, before.epoch, before.writes
+FROM given LEFT JOIN highest_reports AS before USING (node)
 """
 _HEARD = """
 SELECT node, epoch, hash, digest, version, fault, drained, data, marks,
@@ -55,6 +74,7 @@ SELECT node, epoch, hash, digest, version, fault, drained, data, marks,
 FROM reports ORDER BY node
 """
 _FORGET_OTHERS = """
+WITH gone AS (DELETE FROM highest_reports WHERE node <> ALL($1::bigint[]))
 DELETE FROM reports WHERE node <> ALL($1::bigint[]) AND node NOT IN (
     SELECT node FROM reports WHERE node <> ALL($1::bigint[]) AND fault IS NOT NULL
     ORDER BY received_at DESC LIMIT $2
@@ -112,12 +132,12 @@ class PostgresReports:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    async def keep(self, reports: Sequence[Kept]) -> Mapping[NodeId, Epoch | None]:
+    async def keep(self, reports: Sequence[Kept]) -> Mapping[NodeId, Highest | None]:
         if not reports:
             return {}
         columns = zip(*map(_row, reports), strict=True)
         rows = await self._sessions.fetch(_KEEP, *map(list, columns), MARKS_BYTES_MAX)
-        return {row["node"]: row["highest"] for row in rows}
+        return {row["node"]: _highest(row["epoch"], row["writes"]) for row in rows}
 
     async def heard(self) -> Sequence[Heard]:
         rows = await self._sessions.fetch(_HEARD)
@@ -176,7 +196,12 @@ def _row(report: Kept) -> tuple[object, ...]:
         report.drained,
         report.data,
         report.marks,
+        report.writes,
     )
+
+
+def _highest(epoch: Epoch | None, writes: int | None) -> Highest | None:
+    return None if epoch is None else Highest(epoch, writes)
 
 
 def _fault(text: str | None) -> Fault | None:

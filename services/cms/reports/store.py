@@ -29,7 +29,34 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     fault: Fault | None = None
     drained: Epoch | None = None
     data: bytes | None = None
+    writes: int | None = None
     marks: bytes = b""
+
+
+def keeping_history(before: Kept, newer: Kept) -> Kept:
+    """The newer report with what the one before said of the history that the node has."""
+    return msgspec.structs.replace(
+        newer,
+        epoch=before.epoch,
+        hash=before.hash,
+        digest=before.digest,
+        tip=before.tip,
+        fault=before.fault,
+    )
+
+
+class Highest(msgspec.Struct, frozen=True):
+    """The furthest that a node ever reported, epoch and count of writes each by itself."""
+
+    epoch: Epoch
+    writes: int | None = None
+
+
+def higher(before: Highest | None, said: Highest) -> Highest:
+    if before is None:
+        return said
+    counts = [count for count in (before.writes, said.writes) if count is not None]
+    return Highest(max(before.epoch, said.epoch), max(counts, default=None))
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +86,12 @@ class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
 class ReportStore(Protocol):
     """The last report of each node."""
 
-    async def keep(self, reports: Sequence[Kept]) -> Mapping[NodeId, Epoch | None]:
-        """One for each node at most. Gives the highest epoch that each had reported before."""
+    async def keep(self, reports: Sequence[Kept]) -> Mapping[NodeId, Highest | None]:
+        """One for each node at most. Gives how far each had been by its reports before.
+
+        A node that is at epoch 0 has only just started: what it said of its history in an earlier
+        life stands.
+        """
         ...
 
     async def heard(self) -> Sequence[Heard]: ...

@@ -12,8 +12,10 @@ from metadata.directory import NodeId, NodeState
 from metadata.epoch import Epoch
 from metadata.tokens import Range
 from services.http.problems import Code, ProblemError
+from services.http.reports import ReportAnswer
 from services.node.data.ownership import owned_ranges
 from services.node.engine import NodeEngine
+from store import hot
 from store.database import Database
 from store.ranges import coalesced, without
 
@@ -56,18 +58,27 @@ class Fitness:
             found = _Doubt(self._engine.restored_at, set_back=False, repaired=())
             await self._keep(found)
         self._doubt = found
+        # Nothing is written while there is doubt, so a start that died has not counted on.
+        self._engine.restored_writes = await self.writes()
         self._engine.restored_at = min(found.restored_at, self._engine.restored_at)
         if found.set_back:
             self._engine.was_set_back = True
 
-    async def settle(self) -> None:
+    async def settle(self, told: ReportAnswer) -> None:
         """After a report was answered."""
         if self._doubt is None or self._doubt.set_back or self._engine.was_set_back is None:
             return
         if self._engine.was_set_back:
-            await self._keep(msgspec.structs.replace(self._doubt, set_back=True))
+            # From where the lost file ended: once repaired, the next start must not be behind it.
+            await self._keep(
+                msgspec.structs.replace(self._doubt, set_back=True), told.reported_writes or 0
+            )
         else:
             await self._keep(None)
+
+    async def writes(self) -> int:
+        """How often rows were put here, of which the CMS remembers the most."""
+        return await self._database.read(hot.writes)
 
     def check(self) -> None:
         """Raise while this node serves no data."""
@@ -92,8 +103,12 @@ class Fitness:
             logger.info("repaired", epoch=self._engine.applied.metadata.epoch)
         return is_whole
 
-    async def _keep(self, doubt: _Doubt | None) -> None:
-        await self._database.write(lambda connection: _write(connection, doubt))
+    async def _keep(self, doubt: _Doubt | None, writes: int = 0) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            _write(connection, doubt)
+            hot.raise_writes(connection, writes)
+
+        await self._database.write(work)
         self._doubt = doubt
 
 
