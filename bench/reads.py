@@ -120,7 +120,9 @@ async def bench_catch_up(
 async def _applied_at(dsn: str, epoch: Epoch) -> Applied:
     sessions = Sessions(dsn)
     try:
-        applied = await newest_usable(PostgresSnapshots(sessions), up_to=epoch, report=_unusable)
+        applied = await newest_usable(
+            PostgresSnapshots(sessions), PostgresLog(sessions), up_to=epoch, report=_unusable
+        )
         while (at := applied.metadata.epoch) < epoch:
             entries = await PostgresLog(sessions).read_after(
                 at, entries_max=min(PAGE_ENTRIES, epoch - at), bytes_max=1 << 23

@@ -75,7 +75,7 @@ class Engine:
         self.signed = parts.proofs.signed
         self.tree = LogTree(parts.store, parts.proofs.tiles)
         self._tips = TipReader(parts.store)
-        self._history = History(self._read_after, parts.snapshots, report_unusable)
+        self._history = History(parts.store, parts.snapshots, report_unusable)
 
     @property
     def applied(self) -> Applied:
@@ -162,13 +162,6 @@ class Engine:
         listed = await self._parts.snapshots.listed(up_to=self.applied.metadata.epoch, limit=1)
         return listed[0] if listed and listed[0].epoch > epoch else None
 
-    async def _read_after(
-        self, epoch: Epoch, entries_max: int, bytes_max: int
-    ) -> Sequence[SealedEntry]:
-        return await self._parts.store.read_after(
-            epoch, entries_max=entries_max, bytes_max=bytes_max
-        )
-
     def heard(self, tip: Epoch) -> None:
         """News of the log. While this process only forwards and nobody waits, they can wait too.
 
@@ -199,10 +192,10 @@ def report_unusable(epoch: Epoch, fault: str) -> None:
 class SnapshotTaker:
     """Counts what is published and writes a snapshot when one is due, beside everything else."""
 
-    def __init__(self, store: SnapshotStore, name: str) -> None:
+    def __init__(self, store: SnapshotStore, name: str, cadence: Cadence) -> None:
         self._store = store
         self._name = name
-        self._cadence = Cadence()
+        self._cadence = cadence
         self._due: asyncio.Queue[Applied] = asyncio.Queue(maxsize=1)
 
     def observe(self, applied: Applied, entries: Sequence[SealedEntry]) -> None:
@@ -225,8 +218,15 @@ class SnapshotTaker:
                 logger.info("snapshot_taken", epoch=snapshot.epoch, size_bytes=size)
 
 
-async def restored(store: LogStore, snapshots: SnapshotStore) -> Applied:
-    """Where the log leads. A store that goes away meanwhile is waited for."""
+class Restored(msgspec.Struct, frozen=True):
+    """Where the log leads, and what has been logged since the snapshot that led there."""
+
+    applied: Applied
+    cadence: Cadence
+
+
+async def restored(store: LogStore, snapshots: SnapshotStore) -> Restored:
+    """From the store alone. One that goes away meanwhile is waited for."""
     for attempt in range(RESTORE_ATTEMPTS_MAX):
         try:
             return await _restored(store, snapshots)
@@ -236,20 +236,24 @@ async def restored(store: LogStore, snapshots: SnapshotStore) -> Applied:
     return await _restored(store, snapshots)
 
 
-async def _restored(store: LogStore, snapshots: SnapshotStore) -> Applied:
+async def _restored(store: LogStore, snapshots: SnapshotStore) -> Restored:
     """The newest usable snapshot and every entry after it."""
-    applied = await newest_usable(snapshots, up_to=FAR_AHEAD, report=report_unusable)
+    applied = await newest_usable(snapshots, store, up_to=FAR_AHEAD, report=report_unusable)
+    cadence = Cadence()
     while entries := await store.read_after(
         applied.metadata.epoch, entries_max=PAGE_ENTRIES_MAX, bytes_max=PAGE_BYTES_MAX
     ):
         for sealed in entries:
             applied = apply(sealed, applied)
-    return applied
+            cadence = cadence.after(sealed)
+    return Restored(applied, cadence)
 
 
-async def _jumped(trimmed: TrimmedError, snapshots: SnapshotStore, published: Published) -> Applied:
+async def _jumped(
+    trimmed: TrimmedError, store: LogStore, snapshots: SnapshotStore, published: Published
+) -> Applied:
     """The newest snapshot, where the entries from it on are still kept; it is published."""
-    newer = await newest_usable(snapshots, up_to=FAR_AHEAD, report=report_unusable)
+    newer = await newest_usable(snapshots, store, up_to=FAR_AHEAD, report=report_unusable)
     if newer.metadata.epoch < trimmed.seam:
         raise trimmed
     published.jump(newer)
@@ -277,11 +281,12 @@ async def running(  # noqa: PLR0913 - wiring; the last five have defaults
     and sign it; without them it is computed anew by each process, and not signed. With `proving` it
     decides nothing before this release has been held against the log.
     """
-    applied = await restored(store, snapshots)
+    found = await restored(store, snapshots)
+    applied = found.applied
     if proving is not None:
         await proving.begin(applied)
     published = Published(applied)
-    taker = SnapshotTaker(snapshots, name)
+    taker = SnapshotTaker(snapshots, name, found.cadence)
 
     def publish(newer: Applied, entries: Sequence[SealedEntry]) -> None:
         published.publish(newer, entries)
@@ -289,7 +294,7 @@ async def running(  # noqa: PLR0913 - wiring; the last five have defaults
         observed(len(entries))
         taker.observe(newer, entries)
 
-    hooks = Hooks(stamp, publish, lambda trimmed: _jumped(trimmed, snapshots, published))
+    hooks = Hooks(stamp, publish, lambda trimmed: _jumped(trimmed, store, snapshots, published))
     sequencer = Sequencer(store, applied, hooks, limits)
     submit = sequencer.submit if proving is None else allowed(sequencer.submit, proving)
     route = routed(submit, published)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
 
-from log.entry import SealedEntry
 from log.replay import Applied, apply
+from log.store import LogStore
 from metadata.epoch import Epoch
 from snapshots.restore import Report, newest_usable
 from snapshots.store import SnapshotStore
@@ -16,14 +15,12 @@ VERSIONS_KEPT_MAX = 64
 PAGE_ENTRIES_MAX = 1000
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 
-ReadAfter = Callable[[Epoch, int, int], Awaitable[Sequence[SealedEntry]]]
-
 
 class History:
     """Keeps the versions that were asked for last; a past epoch never changes."""
 
-    def __init__(self, read_after: ReadAfter, snapshots: SnapshotStore, report: Report) -> None:
-        self._read_after = read_after
+    def __init__(self, log: LogStore, snapshots: SnapshotStore, report: Report) -> None:
+        self._log = log
         self._snapshots = snapshots
         self._report = report
         self._kept: OrderedDict[Epoch, Applied] = OrderedDict()
@@ -43,7 +40,9 @@ class History:
         applied = await self._nearest(epoch)
         while applied.metadata.epoch < epoch:
             wanted = min(PAGE_ENTRIES_MAX, epoch - applied.metadata.epoch)
-            entries = await self._read_after(applied.metadata.epoch, wanted, PAGE_BYTES_MAX)
+            entries = await self._log.read_after(
+                applied.metadata.epoch, entries_max=wanted, bytes_max=PAGE_BYTES_MAX
+            )
             if not entries:
                 raise LookupError(f"epoch {epoch} is not in the log")
             for sealed in entries:
@@ -57,7 +56,7 @@ class History:
         listed = await self._snapshots.listed(up_to=epoch, limit=1)
         if known is not None and (not listed or listed[0].epoch <= known):
             return self._kept[known]
-        snapshot = await newest_usable(self._snapshots, up_to=epoch, report=self._report)
+        snapshot = await newest_usable(self._snapshots, self._log, up_to=epoch, report=self._report)
         if known is not None and snapshot.metadata.epoch < known:
             return self._kept[known]
         self._keep(snapshot)

@@ -137,7 +137,10 @@ class Proving:
         logger.info("proved", release=str(self._release), epoch=self._reached)
 
     async def _snapshot(self, up_to: Epoch) -> Applied:
-        return await newest_usable(self._evidence.snapshots, up_to=up_to, report=_report_unusable)
+        evidence = self._evidence
+        return await newest_usable(
+            evidence.snapshots, evidence.log, up_to=up_to, report=_report_unusable
+        )
 
     def _refuse(self, error: ReplayError) -> None:
         self.refusal = NotReproducedError(self._release, error.epoch, error.fault)

@@ -18,7 +18,7 @@ from log.follower import Step
 from log.replay import NOTHING_APPLIED, Applied, ReplayError, apply
 from metadata.epoch import Epoch, following
 from snapshots.policy import Cadence
-from snapshots.restore import Report, opened, taken
+from snapshots.restore import Recorded, Report, check_vouched, opened, recorded_by, taken
 from snapshots.store import Snapshot, SnapshotInfo
 from store.database import Database
 from store.failures import StoreError
@@ -65,8 +65,9 @@ class Journal:
     async def restored(self, report: Report) -> Applied:
         """Where this node was when it stopped, from its own disk alone.
 
-        A snapshot that cannot be used is reported, and an older one or the beginning is tried.
-        What is damaged is forgotten, because the log has it.
+        A snapshot that cannot be used, or that the entries behind it do not continue, is
+        reported, and an older one or the beginning is tried. What is damaged is forgotten,
+        because the log has it.
         """
         for epoch in [*await self._database.read(_snapshot_epochs), None]:
             try:
@@ -144,6 +145,11 @@ class Journal:
             return NOTHING_APPLIED
         found = await self._database.read(lambda connection: _loaded(connection, epoch))
         assert found is not None
+        around = await self.entries_after(Epoch(epoch - 1), entries_max=2, bytes_max=1 << 24)
+        if not around:
+            around = await self.entries_after(Epoch(epoch), entries_max=1, bytes_max=1)
+        for sealed in around:
+            check_vouched(found, _said_of(Epoch(epoch), sealed))
         return opened(found)
 
     async def _replayed(self, applied: Applied, report: Report) -> Applied | None:
@@ -152,12 +158,14 @@ class Journal:
         (first, last) = await self._database.read(_extent)
         if start == 0 and first not in (None, 1):
             return None
+        self._cadence = Cadence()
         while entries := await self.entries_after(
             applied.metadata.epoch, entries_max=PAGE_ENTRIES_MAX, bytes_max=1 << 24
         ):
             try:
                 for sealed in entries:
                     applied = apply(sealed, applied)
+                    self._cadence = self._cadence.after(sealed)
             except ReplayError as error:
                 report(error.epoch, error.fault)
                 break
@@ -168,6 +176,12 @@ class Journal:
         if last is not None and last > reached:
             await self._database.write(lambda connection: _forget_after(connection, reached))
         return applied
+
+
+def _said_of(epoch: Epoch, sealed: SealedEntry) -> Recorded:
+    """An entry says which hash the one before it has, and what it led to itself."""
+    is_own = sealed.epoch == epoch
+    return recorded_by(sealed) if is_own else Recorded(sealed.previous_hash)
 
 
 def _insert(connection: sqlite3.Connection, entries: Sequence[SealedEntry]) -> None:

@@ -58,7 +58,7 @@ async def test_a_cluster_goes_on_from_its_archive(target, archive, tmp_path):
     lineage = await import_archive(archive, target, BY)
 
     assert await target.log.tip() == archive.tip == lineage.tip
-    restored = await newest_usable(target.snapshots, up_to=Epoch(2500), report=print)
+    restored = await newest_usable(target.snapshots, target.log, up_to=Epoch(2500), report=print)
     assert restored == replay(ENTRIES)
     listed = await target.snapshots.listed(up_to=Epoch(2500), limit=10)
     assert [info.epoch for info in listed] == [2500, 1200]

@@ -81,7 +81,7 @@ async def test_whole_partitions_go_and_everything_is_answered_alike(live, sessio
         await log.read_after(Epoch(1997), **EVERYTHING)
     assert gone.value.archive == str(tmp_path / "archive")
     snapshots = PostgresSnapshots(sessions)
-    restored = await newest_usable(snapshots, up_to=Epoch(1999), report=print)
+    restored = await newest_usable(snapshots, log, up_to=Epoch(1999), report=print)
     assert replay(rest, restored) == replay(ENTRIES)
     again = await trimmed(live, tmp_path / "archive", 2500, "--yes")
     assert "nothing to trim" in again.output

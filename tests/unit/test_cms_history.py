@@ -41,11 +41,7 @@ async def snapshots():
 async def history(snapshots):
     log = MemoryLog()
     await log.append(ENTRIES, onto=NO_ENTRIES)
-
-    async def read_after(epoch, entries_max, bytes_max):
-        return await log.read_after(epoch, entries_max=entries_max, bytes_max=bytes_max)
-
-    return History(read_after, snapshots, lambda epoch, why: pytest.fail(f"{epoch}: {why}"))
+    return History(log, snapshots, lambda epoch, why: pytest.fail(f"{epoch}: {why}"))
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 19, 20, 33, 40, 41, len(ENTRIES)])
