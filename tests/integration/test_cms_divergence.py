@@ -155,6 +155,9 @@ async def test_an_admin_goes_on_without_what_was_lost(restored):
         assert status == 403
         status, problem = await client.post(path, {**known, "epoch": 8})
         assert (status, problem["code"]) == (404, "not_found")
+        for reason in ("", "a\0b", "x" * 1025, 7):
+            status, problem = await client.post(path, {**known, "reason": reason})
+            assert (status, problem["code"]) == (400, "malformed"), reason
         status, answer = await client.post(path, known)
         assert (status, answer) == (200, {"divergences": []})
         await client.set(3)

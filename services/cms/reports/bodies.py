@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from encoding.entries import Why
 from metadata.directory import KnownNode
 from metadata.epoch import Epoch
-from metadata.limits import Hash, Sentence
+from metadata.limits import Hash
 from services.cms.reports.liveness import Liveness
 from services.http.bodies import EpochField
 
@@ -113,4 +114,4 @@ class Acknowledge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     node: KnownNode
     epoch: EpochField
     hash: Hash
-    reason: Sentence
+    reason: Why
