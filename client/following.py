@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 POLL_S = 20.0
 """How long the log holds a request while there is nothing new."""
+JUMPS_TRIED_MAX = 3
+"""Who cannot fetch a snapshot so many times in a row takes the entries: they come in pieces."""
 NEWS_MAX = 16
 """So many entries may be too new for a neighbour to have them."""
 KEEPING = Backoff(first_s=0.1, last_s=5.0)
@@ -98,7 +100,8 @@ class Following:
         self.in_touch = asyncio.Event()
         self._news = asyncio.Event()
         self._asking = roads.asking()
-        self._damaged_snapshot = EMPTY
+        self._useless_snapshot = EMPTY
+        self._jumps_failed = 0
         self._faults_told: set[Fault] = set()
         self._random = random.Random()  # noqa: S311 spreads load, guards nothing
 
@@ -164,7 +167,7 @@ class Following:
         except ClientError as error:
             if isinstance(error, TrimmedError):
                 # Then nothing but the snapshot leads on, whatever it was like the last time.
-                self._damaged_snapshot = EMPTY
+                self._useless_snapshot = EMPTY
             self._fail(State.AWAY, str(error))
         self._tell_faults()
 
@@ -217,7 +220,7 @@ class Following:
         """Not over what one page holds: listeners and peers would miss it for nothing."""
         epoch = self.follower.applied.metadata.epoch
         is_far = not self.in_touch.is_set() or self.follower.heard_of - epoch > PAGE_ENTRIES
-        return is_far and epoch >= self._damaged_snapshot
+        return is_far and epoch >= self._useless_snapshot
 
     async def _answered(self, asking: asyncio.Future[Page]) -> bool:
         """Wait for the answer or for news."""
@@ -255,10 +258,13 @@ class Following:
         before = self.follower.applied.metadata.epoch
         try:
             to = await self._roads.log.snapshot(epoch)
-        except CorruptEntryError:
-            # Up to there the entries will do.
-            self._damaged_snapshot = epoch
+        except ClientError as error:
+            self._jumps_failed += 1
+            if isinstance(error, CorruptEntryError) or self._jumps_failed >= JUMPS_TRIED_MAX:
+                # Up to there the entries will do.
+                self._useless_snapshot, self._jumps_failed = epoch, 0
             raise
+        self._jumps_failed = 0
         self.follower.jump(to)
         await self._kept(self._publication.jump, to)
         self._notices.jumped(before, epoch)

@@ -12,10 +12,11 @@ import pytest
 from client.answers import Problem
 from client.embedded import embedded
 from client.errors import CorruptEntryError, DivergedError, TrimmedError, UnreachableError
-from client.following import Following, NoNeighbours, Roads
+from client.following import JUMPS_TRIED_MAX, Following, NoNeighbours, Roads
 from client.pages import Page
 from client.publication import NoJournal, Publication
 from client.standing import State
+from log.backoff import Backoff
 from log.chain import seal
 from log.follower import Fault, Follower
 from log.listeners import Listeners
@@ -281,6 +282,18 @@ async def test_a_damaged_snapshot_is_fetched_once_and_the_entries_do():
         await subject.reach(20)
 
     assert log.snapshots_asked == [15]
+    assert steps_of(subject.changes) == [(epoch, epoch + 1) for epoch in range(20)]
+
+
+async def test_a_snapshot_that_is_too_slow_to_fetch_is_given_up_for_the_entries(monkeypatch):
+    """A blip is not enough: the snapshot may spare a million entries."""
+    monkeypatch.setattr("client.asking.UNANSWERED", Backoff(first_s=0.001, last_s=0.001))
+    log = MemoryLog(20, at_once=4, snapshot=15)
+    log.snapshot_error = AWAY
+    async with following(log) as subject:
+        await subject.reach(20)
+
+    assert log.snapshots_asked == [15] * JUMPS_TRIED_MAX
     assert steps_of(subject.changes) == [(epoch, epoch + 1) for epoch in range(20)]
 
 
