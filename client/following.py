@@ -86,6 +86,7 @@ class Following:
     """One task runs it and alone moves the follower on; `hear` and `hear_of` only wake it.
 
     `in_touch` is set while the log answers and what is at hand is no older than its answer.
+    One that the log contradicted before it stopped is not trusted until the log agrees.
     """
 
     def __init__(
@@ -93,7 +94,9 @@ class Following:
     ) -> None:
         self.follower = follower
         self.clock: Callable[[], float] = asyncio.get_running_loop().time
-        self.standing = Standing(state=State.STARTING, since_s=self.clock())
+        doubt = publication.doubt
+        state = State.DIVERGED if doubt else State.STARTING
+        self.standing = Standing(state=state, since_s=self.clock(), detail=doubt)
         self._roads = roads
         self._publication = publication
         self._notices = notices
@@ -162,8 +165,10 @@ class Following:
                 await self._take(page, heard_of)
         except DivergedError as error:
             self._fail(State.DIVERGED, str(error))
+            await self._keep_doubt()
         except ReplayError as error:
             self._stand(State.STOPPED, f"{error}; nothing after that epoch is applied here")
+            await self._keep_doubt()
         except ClientError as error:
             if isinstance(error, TrimmedError):
                 # Then nothing but the snapshot leads on, whatever it was like the last time.
@@ -251,6 +256,7 @@ class Following:
         if self.follower.heard_of == max(heard_of, page.tip):
             self.follower.settle(page.tip)
         self._stand(State.FOLLOWING)
+        await self._keep_doubt()
         if after >= page.tip:
             self.in_touch.set()
 
@@ -292,6 +298,13 @@ class Following:
             self._stand(state, detail)
         # Otherwise the histories differ, until the log itself says that they do not.
         self._asking.failed(self.clock(), chance=self._random.random())
+
+    async def _keep_doubt(self) -> None:
+        """A start without a CMS must not trust what the log contradicted."""
+        standing = self.standing
+        if bool(self._publication.doubt) is standing.is_trusted:
+            doubt = "" if standing.is_trusted else standing.detail or standing.state.value
+            await self._publication.keep_doubt(doubt)
 
     def _stand(self, state: State, detail: str = "") -> None:
         before = self.standing

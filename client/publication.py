@@ -21,6 +21,11 @@ class Journal(Protocol):
     Whatever raises a `NotKeptError` is tried again.
     """
 
+    @property
+    def doubt(self) -> str:
+        """Why what is kept may be wrong; empty if nothing speaks against it."""
+        ...
+
     async def append(self, steps: Sequence[Step]) -> None:
         """Keep the entries; they are on disk when this returns."""
         ...
@@ -29,15 +34,24 @@ class Journal(Protocol):
         """Keep a snapshot from which the entries go on; the ones before it may be forgotten."""
         ...
 
+    async def keep_doubt(self, doubt: str) -> None:
+        """Whoever starts from here must not trust it more than its writer did."""
+        ...
+
 
 class NoJournal:
     """Nothing is kept: the next start asks the CMS for everything."""
+
+    doubt = ""
 
     async def append(self, steps: Sequence[Step]) -> None:
         del steps
 
     async def jump(self, to: Applied) -> None:
         del to
+
+    async def keep_doubt(self, doubt: str) -> None:
+        self.doubt = doubt
 
 
 class Publication:
@@ -68,3 +82,10 @@ class Publication:
         self.published.jump(to)
         self._listeners.publish(to.metadata)
         self._observe(to)
+
+    @property
+    def doubt(self) -> str:
+        return self._journal.doubt
+
+    async def keep_doubt(self, doubt: str) -> None:
+        await self._journal.keep_doubt(doubt)

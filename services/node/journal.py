@@ -39,6 +39,10 @@ CREATE TABLE IF NOT EXISTS journal_snapshots (
     image BLOB NOT NULL,
     created_at REAL NOT NULL
 );
+CREATE TABLE IF NOT EXISTS journal_doubt (
+    only INTEGER PRIMARY KEY CHECK (only = 1),
+    detail TEXT NOT NULL
+);
 """
 
 SNAPSHOTS_KEPT = 2
@@ -55,6 +59,7 @@ class Journal:
     """
 
     def __init__(self, database: Database) -> None:
+        self.doubt = ""
         self._database = database
         self._cadence = Cadence()
 
@@ -67,8 +72,9 @@ class Journal:
 
         A snapshot that cannot be used, or that the entries behind it do not continue, is
         reported, and an older one or the beginning is tried. What is damaged is forgotten,
-        because the log has it.
+        because the log has it. `doubt` is from then on why the log had not agreed, if so.
         """
+        self.doubt = await self._database.read(_doubted)
         for epoch in [*await self._database.read(_snapshot_epochs), None]:
             try:
                 applied = await self._opened(epoch)
@@ -104,6 +110,15 @@ class Journal:
 
         await self._database.write(write)
         self._cadence = Cadence()
+
+    async def keep_doubt(self, doubt: str) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM journal_doubt")
+            if doubt:
+                connection.execute("INSERT INTO journal_doubt VALUES (1, ?)", (doubt,))
+
+        await self._database.write(write)
+        self.doubt = doubt
 
     async def entries_after(
         self, epoch: Epoch, *, entries_max: int, bytes_max: int
@@ -221,6 +236,11 @@ def _listed(connection: sqlite3.Connection) -> list[SnapshotInfo]:
         )
         for epoch, digest, entry_hash, size, created_at in connection.execute(query)
     ]
+
+
+def _doubted(connection: sqlite3.Connection) -> str:
+    row = connection.execute("SELECT detail FROM journal_doubt").fetchone()
+    return "" if row is None else str(row[0])
 
 
 def _extent(connection: sqlite3.Connection) -> tuple[int | None, int | None]:

@@ -32,6 +32,8 @@ HISTORY = history()
 ENTRIES = HISTORY.entries
 VERSIONS = [NOTHING_APPLIED, *replayed(ENTRIES)]
 CLUSTER = HISTORY.applied.metadata.cluster.id
+FORGED = seal(msgspec.structs.replace(ENTRIES[5].entry, digest=bytes(32)), ENTRIES[4].hash)
+"""Says that it leads elsewhere than it does."""
 TIMEOUT_S = 5.0
 AWAY = UnreachableError("No CMS answered.")
 DIVERGED = DivergedError(Problem(status=409, code="diverged", detail="another history"))
@@ -265,6 +267,26 @@ async def test_another_history_stays_another_until_the_log_agrees(later):
     assert subject.notes.states == [State.DIVERGED, State.FOLLOWING]
 
 
+@pytest.mark.parametrize("said", [DIVERGED, Page(Epoch(9), None, [FORGED])])
+async def test_what_the_log_contradicted_is_not_trusted_after_a_restart_either(said):
+    """Whether the histories differ, or this process cannot follow: both last until it agrees."""
+    journal, log = NoJournal(), MemoryLog(5)
+    log.answers = [said]
+    async with following(log, at=5, is_fanned_out=True, journal=journal) as subject:
+        await until(lambda: bool(journal.doubt), timeout_s=TIMEOUT_S)
+        before = subject.following.standing
+        assert not before.is_trusted
+
+    log.answers = [AWAY]
+    async with following(log, at=5, is_fanned_out=True, journal=journal) as subject:
+        assert (subject.state, subject.following.standing.detail) == (State.DIVERGED, before.detail)
+        await until(lambda: not log.answers, timeout_s=TIMEOUT_S)
+        assert subject.state is State.DIVERGED
+        await until(lambda: not journal.doubt, timeout_s=TIMEOUT_S)
+        assert subject.state is State.FOLLOWING
+    assert Subject(log, at=5, journal=journal).state is State.STARTING
+
+
 async def test_a_log_that_is_away_leaves_what_is_at_hand_trusted():
     log = MemoryLog(5)
     log.answers = [AWAY]
@@ -310,9 +332,8 @@ async def test_where_the_entries_are_gone_a_damaged_snapshot_is_tried_again():
 
 
 async def test_an_entry_of_the_log_that_is_wrong_stops_everything_and_says_where():
-    forged = seal(msgspec.structs.replace(ENTRIES[5].entry, digest=bytes(32)), ENTRIES[4].hash)
     log = MemoryLog(9)
-    log.answers = [Page(Epoch(9), None, [*ENTRIES[3:5], forged]), Page(Epoch(9), None, [forged])]
+    log.answers = [Page(Epoch(9), None, [*ENTRIES[3:5], FORGED]), Page(Epoch(9), None, [FORGED])]
     subject = Subject(log, at=3)
 
     async with asyncio.timeout(TIMEOUT_S):

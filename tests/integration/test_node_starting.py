@@ -276,6 +276,10 @@ async def test_a_cms_of_another_cluster_at_the_old_address_is_not_followed(
             assert subject.engine.applied.hash == before.hash
             assert (await get(f"{subject.url}/readyz"))[0] == 409
             await home.close_cms()
+    async with node(settings) as subject:
+        # It knows no CMS that would say otherwise, nor one that would say so again.
+        status, problem = await get(f"{subject.url}/readyz")
+        assert (status, problem["code"]) == (409, "diverged")
         await home.open_cms()
         await until(lambda: state() is State.FOLLOWING, timeout_s=TIMEOUT_S)
         await same(subject, home.applied)

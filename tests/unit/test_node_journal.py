@@ -116,6 +116,15 @@ async def test_lives_that_are_shorter_than_the_cadence_add_up(path):
     assert left == [30, 20]
 
 
+async def test_a_doubt_lasts_until_it_is_taken_back(path):
+    for before, after in (("", "another history"), ("another history", ""), ("", "")):
+        async with opened(path, [journals.SCHEMA]) as database:
+            journal = Journal(database)
+            await journal.restored(_unexpected)
+            assert journal.doubt == before
+            await journal.keep_doubt(after)
+
+
 async def test_an_append_has_reached_the_disk_when_it_returns(path):
     """The connection that writes the journal waits for the disk at every commit."""
     async with opened(path, [journals.SCHEMA]) as database:

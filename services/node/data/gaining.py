@@ -44,6 +44,13 @@ class CleanJournal:
             await self._forget(to.metadata)
             await self._journal.jump(to)
 
+    @property
+    def doubt(self) -> str:
+        return self._journal.doubt
+
+    async def keep_doubt(self, doubt: str) -> None:
+        await self._journal.keep_doubt(doubt)
+
     async def _forget(self, after: ClusterMetadata) -> None:
         node = after.directory.by_host.get(self._host_id)
         if node is None:
