@@ -139,7 +139,7 @@ def _headers(route: Route) -> list[Document]:
     if route.path.startswith("/v1/commit"):
         named.append((NODE_HEADER, "Which node commits; needed where the role is node."))
     if route.path.endswith("/stream"):
-        named.append(("Last-Event-ID", "Go on behind this epoch."))
+        named.append(("Last-Event-ID", "Go on behind this event: its epoch, or epoch and hash."))
     if route.path.startswith(_CACHED):
         named.append(("If-None-Match", "The version the client has."))
     return [

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Generic
 
+import msgspec
 from aiohttp import web
 
 from log.chain import Tip
+from log.entry import SealedEntry
 from log.store import StoreUnavailableError, TrimmedError
 from metadata.epoch import Epoch
-from metadata.limits import ID_MAX
+from metadata.limits import ID_MAX, Hash
 from services.http.api import Api, Call, M, R
 from services.http.bodies import Follow
 from services.http.logs import check_lineage, page_after
@@ -30,18 +32,19 @@ async def log_stream(api: Api[R, M], call: Call[Follow]) -> web.StreamResponse:
 
     A stream ends when the service stops, the log does not answer or what comes next is not kept
     here, as at a node that took a snapshot instead; clients come back with the id of the last
-    event and miss nothing, or are told.
+    event and miss nothing, or are told. Whoever begins with a hash gets ids that carry one, so
+    that coming back never leads into another history either.
     """
-    resumed = call.request.headers.get("Last-Event-ID")
-    after = resumed_after(call)
+    began = begun_at(call)
+    after = began.after
     tip = (await api.engine.latest()).tip
-    await check_lineage(api, after, call.query.hash if resumed is None else None, tip)
+    await check_lineage(api, after, began.hash, tip)
     await page_after(api, after, tip, 1)
     with api.following():
         response = web.StreamResponse(headers=_HEADERS)
         await response.prepare(call.request)
         try:
-            await _Stream(api, response, after).run()
+            await _Stream(api, response, began).run()
             await response.write_eof()
         except (ConnectionError, StoreUnavailableError, TrimmedError, ProblemError):
             # The client is gone, or has to ask again: no other answer fits into one that has begun,
@@ -50,16 +53,27 @@ async def log_stream(api: Api[R, M], call: Call[Follow]) -> web.StreamResponse:
     return response
 
 
-def resumed_after(call: Call[Follow]) -> Epoch:
+def begun_at(call: Call[Follow]) -> Follow:
+    """What the client has; the id of an event is its epoch, or `EPOCH:HASH`."""
     resumed = call.request.headers.get("Last-Event-ID")
-    return call.query.after if resumed is None else _epoch_of(resumed)
+    if resumed is None:
+        return call.query
+    epoch, colon, known = resumed.partition(":")
+    try:
+        return Follow(after=_epoch_of(epoch), hash=msgspec.convert(known, Hash) if colon else None)
+    except msgspec.ValidationError as error:
+        raise ProblemError(
+            Code.MALFORMED, "The id of the last event has no hash.", field="Last-Event-ID"
+        ) from error
 
 
 class _Stream(Generic[R, M]):
-    def __init__(self, api: Api[R, M], response: web.StreamResponse, after: Epoch) -> None:
+    def __init__(self, api: Api[R, M], response: web.StreamResponse, began: Follow) -> None:
         self._api = api
         self._response = response
-        self._after = after
+        self._after = began.after
+        self._is_chained = began.hash is not None
+        self._last = _id(began.after, began.hash)
 
     async def run(self) -> None:
         api = self._api
@@ -76,11 +90,11 @@ class _Stream(Generic[R, M]):
         if tip.epoch <= self._after:
             return False
         entries = await page_after(self._api, self._after, tip, _ENTRIES_AT_ONCE_MAX)
-        texts = ((sealed.epoch, self._api.texts.of(sealed)) for sealed in entries)
-        events = [b"event: entry\nid: %d\ndata: %b\n\n" % pair for pair in texts]
+        texts = ((self._id_of(sealed), self._api.texts.of(sealed)) for sealed in entries)
+        events = [b"event: entry\nid: %b\ndata: %b\n\n" % pair for pair in texts]
         # Waits while the client is slow, so that nothing piles up here.
         await self._response.write(b"".join(events))
-        self._after = entries[-1].epoch
+        self._after, self._last = entries[-1].epoch, self._id_of(entries[-1])
         await asyncio.sleep(0)
         return True
 
@@ -88,8 +102,15 @@ class _Stream(Generic[R, M]):
         """The client has everything up to here, although nothing came."""
         epoch = self._after
         await self._response.write(
-            b'event: bookmark\nid: %d\ndata: {"epoch":%d}\n\n' % (epoch, epoch)
+            b'event: bookmark\nid: %b\ndata: {"epoch":%d}\n\n' % (self._last, epoch)
         )
+
+    def _id_of(self, sealed: SealedEntry) -> bytes:
+        return _id(sealed.epoch, sealed.hash.hex() if self._is_chained else None)
+
+
+def _id(epoch: Epoch, known: str | None) -> bytes:
+    return b"%d" % epoch if known is None else b"%d:%b" % (epoch, known.encode())
 
 
 def _epoch_of(text: str) -> Epoch:

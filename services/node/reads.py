@@ -79,7 +79,7 @@ async def log_page(api: Api, call: Call[LogPage]) -> web.StreamResponse:
 async def log_stream(api: Api, call: Call[Follow]) -> web.StreamResponse:
     """The same as a stream: whoever is ahead of this node has to come back later."""
     check_meant(api, call.request)
-    after = streams.resumed_after(call)
+    after = streams.begun_at(call).after
     tip = (await api.engine.latest()).metadata.epoch
     if after > tip:
         raise ProblemError(

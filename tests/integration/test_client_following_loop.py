@@ -283,7 +283,7 @@ async def test_what_the_log_contradicted_is_not_trusted_after_a_restart_either(s
         await until(lambda: not log.answers, timeout_s=TIMEOUT_S)
         assert subject.state is State.DIVERGED
         await until(lambda: not journal.doubt, timeout_s=TIMEOUT_S)
-        assert subject.state is State.FOLLOWING
+        assert subject.following.standing.is_trusted
     assert Subject(log, at=5, journal=journal).state is State.STARTING
 
 

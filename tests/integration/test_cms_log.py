@@ -162,6 +162,28 @@ async def events(response, count):
     return found
 
 
+async def test_who_begins_a_stream_with_a_hash_never_resumes_into_another_history():
+    async with served() as client, asyncio.timeout(10):
+        await client.set(3)
+        _, page = await client.get("/v1/log?after=0")
+        ids = [f"{entry['epoch']}:{entry['hash']}" for entry in page["entries"]]
+        first, second = ids[0], ids[1]
+        query = f"/v1/log/stream?after=1&hash={page['entries'][0]['hash']}"
+        assert await ids_of(client, query, len(ids)) == ids
+        assert await ids_of(client, query, 3, second) == ids[1:]
+        other = f"2:{first.partition(':')[2]}"
+        for wrong, status in ((other, 409), ("2:", 400), ("2:ab", 400), (f"{second}:1", 400)):
+            response, _ = await client.get(query, Last_Event_ID=wrong)
+            assert response.status == status, wrong
+
+
+async def ids_of(client, query, count, last=None):
+    headers = {} if last is None else {"Last-Event-ID": last}
+    async with client.session.get(query, headers=headers) as response:
+        blocks = [(await response.content.readuntil(b"\n\n")).decode() for _ in range(count)]
+    return [block.splitlines()[1].removeprefix("id: ") for block in blocks]
+
+
 async def test_a_stream_has_entries_as_they_come_and_bookmarks_between():
     async with served() as client, asyncio.timeout(10):
         await client.set(2)
