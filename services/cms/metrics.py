@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 from log.fanout import Figures, Relay
 from services.cms.reports.bodies import NodeView
 from services.cms.reports.liveness import Liveness
-from services.cms.reports.propagation import Stage
+from services.cms.reports.propagation import Propagation, Stage
 from services.http.metrics import Histogram, HttpCounts
 
 LATENCY_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -35,6 +35,7 @@ class Gauges(msgspec.Struct, frozen=True, kw_only=True):
     divergences: int
     propagation: Mapping[Stage, Histogram]
     nodes: Sequence[NodeView]
+    newest: Propagation | None = None
     snapshot_epoch: int | None = None
     snapshot_age_s: float | None = None
     snapshot_size_bytes: int | None = None
@@ -101,6 +102,15 @@ class _Collected:
         for stage, histogram in self._gauges.propagation.items():
             propagation.add_metric([stage.value], *histogram.buckets())
         yield propagation
+        newest = self._gauges.newest
+        straggler = GaugeMetricFamily(
+            "ringlog_propagation_straggler_epoch",
+            "An epoch, by the member that applied it last or is furthest behind it.",
+            labels=["node"],
+        )
+        if newest is not None and newest.straggler is not None:
+            straggler.add_metric([str(newest.straggler)], newest.epoch)
+        yield straggler
         lags = GaugeMetricFamily(
             "ringlog_node_lag_epochs",
             "Epochs between a node's watermark and ours.",

@@ -168,6 +168,7 @@ async def metrics(api: Api, call: Call[Nothing]) -> web.StreamResponse:
         is_sequencing=engine.is_sequencing,
         divergences=len(engine.reporting.watch.divergences),
         propagation=engine.reporting.observer.seconds,
+        newest=engine.reporting.observer.newest,
         nodes=nodes_now(engine.applied.metadata, await heard_by(api, is_stale=True)).nodes,
         **await _snapshot_gauges(api),
     )

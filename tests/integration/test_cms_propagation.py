@@ -107,6 +107,30 @@ async def test_stages_are_measured_once(client):
     }
 
 
+async def stragglers(client):
+    _, text = await client.get("/metrics")
+    name = "ringlog_propagation_straggler_epoch{"
+    return [line for line in text.decode().splitlines() if line.startswith(name)]
+
+
+async def test_the_last_one_is_named_one_at_a_time(client):
+    observer = client.engine.reporting.observer
+    await client.set(3)
+    at_us = now_us()
+    for node, epoch in ((1, 10), (2, 9), (3, 10)):
+        await tell(client, node, epoch, applied=[[epoch, at_us]])
+    await observer.observe()
+    assert await stragglers(client) == ['ringlog_propagation_straggler_epoch{node="2"} 10.0']
+
+    await tell(client, 2, 10, applied=[[10, at_us - 5_000]])
+    await tell(client, 3, 10, applied=[[10, at_us + 5_000]])
+    await observer.observe()
+    assert await stragglers(client) == ['ringlog_propagation_straggler_epoch{node="3"} 10.0']
+    observer._is_measuring = lambda: False
+    await observer.observe()
+    assert await stragglers(client) == []
+
+
 async def test_a_process_that_does_not_sequence_measures_nothing(client):
     observer = client.engine.reporting.observer
     observer._is_measuring = lambda: False

@@ -1,9 +1,14 @@
 """What a CMS tells of its relay to Kafka."""
 
+import msgspec
+
 from log.fanout import Relay
 from log.memory import MemoryLog
+from metadata.directory import NodeId
 from metadata.epoch import Epoch
 from services.cms.metrics import Gauges, Metrics
+from services.cms.reports.marks import AppliedTimes
+from services.cms.reports.propagation import Spread, Standing
 
 GAUGES = Gauges(
     tip=1,
@@ -39,6 +44,17 @@ async def test_how_far_the_topic_is_behind_is_told():
 
     assert "ringlog_fanout_lag_epochs 7.0" in text
     assert "ringlog_fanout_failures_total 0.0" in text
+
+
+def test_at_most_one_straggler_is_named():
+    never = AppliedTimes(())
+    behind = Spread([Standing(NodeId(4), Epoch(6), never)], [NodeId(4), NodeId(5)])
+    found = msgspec.structs.replace(GAUGES, newest=behind.of(Epoch(7)))
+
+    text = Metrics().text(found).decode()
+    named = [line for line in text.splitlines() if line.startswith("ringlog_propagation_straggler")]
+    assert named == ['ringlog_propagation_straggler_epoch{node="5"} 7.0']
+    assert b"straggler_epoch{" not in Metrics().text(GAUGES)
 
 
 def test_without_a_relay_nothing_is_said_of_one():

@@ -70,7 +70,8 @@ class Straggler(msgspec.Struct, frozen=True):
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """How one entry spread; a stage that is null is not reached yet.
 
-    `quorum` is a majority of the nodes that own ranges, `all` are all of them, down or not.
+    `published` is for a relay to say, so it stays null where entries spread by NOTIFY. `quorum`
+    is a majority of the nodes that own ranges, `all` are all of them, down or not.
     `straggler` was the last of them to apply it, or is furthest behind while not all have.
     """
 

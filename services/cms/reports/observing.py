@@ -13,7 +13,14 @@ from metadata.cluster import ClusterMetadata
 from metadata.epoch import Epoch
 from services.cms.progress.store import spoken_of
 from services.cms.reports.marks import AppliedTimes, unpacked
-from services.cms.reports.propagation import Spread, Stage, Standing, members_of, sampled
+from services.cms.reports.propagation import (
+    Propagation,
+    Spread,
+    Stage,
+    Standing,
+    members_of,
+    sampled,
+)
 from services.cms.reports.store import Heard, Stores
 from services.http.metrics import Histogram
 
@@ -29,12 +36,16 @@ BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0,
 
 
 class Observer:
-    """One process measures, the one that sequences, or each entry would be counted twice."""
+    """One process measures, the one that sequences, or each entry would be counted twice.
+
+    `newest` is how the newest entry had spread when it looked last; None in all others.
+    """
 
     def __init__(
         self, stores: Stores, applied: Published, is_measuring: Callable[[], bool]
     ) -> None:
         self.seconds = {stage: Histogram(BOUNDS_S) for stage in Stage}
+        self.newest: Propagation | None = None
         self._stores = stores
         self._applied = applied
         self._is_measuring = is_measuring
@@ -51,7 +62,7 @@ class Observer:
 
     async def observe(self) -> None:
         if not self._is_measuring():
-            self._reached = None
+            self._reached = self.newest = None
             return
         metadata = self._applied.applied.metadata
         if self._round % FORGET_EVERY == 0:
@@ -59,6 +70,7 @@ class Observer:
             await self._stores.progress.forget_others(spoken_of(metadata), up_to=metadata.epoch)
         self._round += 1
         spread = await spread_now(self._stores, metadata)
+        self.newest = spread.of(metadata.epoch)
         before, reached = self._reached, spread.frontiers()
         if before is None:
             # Nobody knows which of these the process before this one has counted.
