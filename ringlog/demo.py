@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -36,8 +37,11 @@ async def demonstrate(show: Show, parent: Path, rows: int, *, with_kafka: bool) 
     _check_java()
     fanout = await _fanout(show) if with_kafka else Fanout.NOTIFY
     show.section("A cluster is founded")
-    show.say(f"Starting Postgres, a CMS, four nodes and a driver; entries spread by {fanout} …")
+    show.say(f"Starting Postgres, two CMS, four nodes and a driver; entries spread by {fanout} …")
     async with running_cluster(parent, fanout) as cluster:
+        counts = Counter(item.role.value for item in cluster.processes)
+        running = ", ".join(f"{count} {role}" for role, count in counts.items())
+        show.say(f"These run: {running}.")
         demo = Demo(show, cluster, rows)
         await demo.play()
         found = await demo.prove()

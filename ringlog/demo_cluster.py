@@ -38,6 +38,7 @@ from services.local.waiting import until
 from transformations.kinds import AnyTransformation
 
 ACTOR = "demo"
+CMS = 2
 NODES = 4
 RACK = "r2"
 """Where the next node of the supervisor would stand: racks are taken in turns."""
@@ -179,7 +180,7 @@ async def running_cluster(parent: Path, fanout: Fanout) -> AsyncIterator[DemoClu
     """Leaves no process and no file."""
     state = state_dir(_new_folder(parent))
     try:
-        wanted = Wanted(port=0, nodes=NODES, fanout=fanout, name="demo")
+        wanted = Wanted(port=0, cms=CMS, nodes=NODES, fanout=fanout, name="demo")
         ready = await start_detached(state, wanted, None)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(Client(ready.url))

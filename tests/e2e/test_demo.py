@@ -73,6 +73,8 @@ def test_a_cluster_changes_under_load_and_keeps_every_promise(folder):
     said = finished.stdout
     print(said)
     assert finished.returncode == 0, (said, finished.stderr)
+    assert "entries spread by kafka" in said
+    assert "These run: 1 postgres, 1 kafka, 2 cms, 4 node, 1 driver." in said
     assert re.search(r"kill -9 while the rows move: node-[1-4] \(\d+\) and driver-1 \(\d+\)", said)
     assert re.search(r"kill -9 \d+: node-5 is gone", said)
     for kind in ("join", "replace", "leave"):
