@@ -19,6 +19,7 @@ from client.embedded import embedded
 from client.pages import CmsLog, Page
 from client.patience import Patience
 from client.publication import NoJournal
+from log.follower import Step
 from log.listeners import Listener
 from log.replay import NOTHING_APPLIED, Applied
 from metadata.cluster import ClusterId, ClusterMetadata
@@ -43,7 +44,7 @@ class EntriesOnly:
         del snapshot
         return await self._log.page(applied, wait_s=wait_s, snapshot=False)
 
-    async def snapshot(self, epoch: Epoch) -> Applied:
+    async def snapshot(self, epoch: Epoch) -> Step:
         return await self._log.snapshot(epoch)
 
 

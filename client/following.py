@@ -16,7 +16,7 @@ from client.pages import PAGE_ENTRIES, Page
 from client.publication import NotKeptError, Publication
 from client.standing import Standing, State
 from log.backoff import Backoff
-from log.follower import Fault, Follower
+from log.follower import Fault, Follower, Step
 from log.messages import Message
 from log.replay import Applied, ReplayError
 from metadata.epoch import EMPTY, Epoch
@@ -38,7 +38,7 @@ class Log(Protocol):
 
     async def page(self, applied: Applied, *, wait_s: float, snapshot: bool) -> Page: ...
 
-    async def snapshot(self, epoch: Epoch) -> Applied: ...
+    async def snapshot(self, epoch: Epoch) -> Step: ...
 
 
 class Neighbours(Protocol):
@@ -271,7 +271,7 @@ class Following:
                 self._useless_snapshot, self._jumps_failed = epoch, 0
             raise
         self._jumps_failed = 0
-        self.follower.jump(to)
+        self.follower.jump(to.applied)
         await self._kept(self._publication.jump, to)
         self._notices.jumped(before, epoch)
 

@@ -16,6 +16,7 @@ from encoding.errors import DecodeError
 from encoding.images import decode_image
 from log.containers import MEDIA_TYPE
 from log.entry import SealedEntry
+from log.follower import Step
 from log.replay import Applied
 from metadata.epoch import EMPTY, Epoch
 
@@ -88,7 +89,7 @@ class CmsLog:
         request = page_request(applied, wait_s=wait_s, snapshot=snapshot)
         return page_in(await self._connection.read(request, wait_s=wait_s), applied)
 
-    async def snapshot(self, epoch: Epoch) -> Applied:
+    async def snapshot(self, epoch: Epoch) -> Step:
         """The metadata at a snapshot, believed because the entry of that epoch has its digest."""
         read = self._connection.read
         asked = Request(path=f"/v1/snapshots/{epoch}", accept=IMAGE_TYPE)
@@ -102,4 +103,4 @@ class CmsLog:
         vouched_for = [(sealed.epoch, sealed.entry.digest) for sealed in entries]
         if [(metadata.epoch, metadata.digest)] != vouched_for:
             raise CorruptEntryError(f"The snapshot at epoch {epoch} is not that epoch's metadata.")
-        return Applied(metadata, entries[0].hash)
+        return Step(entries[0], Applied(metadata, entries[0].hash))

@@ -30,8 +30,8 @@ class Journal(Protocol):
         """Keep the entries; they are on disk when this returns."""
         ...
 
-    async def jump(self, to: Applied) -> None:
-        """Keep a snapshot from which the entries go on; the ones before it may be forgotten."""
+    async def jump(self, to: Step) -> None:
+        """Keep a snapshot, with its entry, from which the entries go on; those before may go."""
         ...
 
     async def keep_doubt(self, doubt: str) -> None:
@@ -47,7 +47,7 @@ class NoJournal:
     async def append(self, steps: Sequence[Step]) -> None:
         del steps
 
-    async def jump(self, to: Applied) -> None:
+    async def jump(self, to: Step) -> None:
         del to
 
     async def keep_doubt(self, doubt: str) -> None:
@@ -77,11 +77,11 @@ class Publication:
             self._listeners.publish(step.applied.metadata)
         self._observe(applied)
 
-    async def jump(self, to: Applied) -> None:
+    async def jump(self, to: Step) -> None:
         await self._journal.jump(to)
-        self.published.jump(to)
-        self._listeners.publish(to.metadata)
-        self._observe(to)
+        self.published.jump(to.applied)
+        self._listeners.publish(to.applied.metadata)
+        self._observe(to.applied)
 
     @property
     def doubt(self) -> str:

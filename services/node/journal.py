@@ -99,13 +99,17 @@ class Journal:
             self._cadence = Cadence()
             await self._keep_if_possible(await taken(steps[-1].applied))
 
-    async def jump(self, to: Applied) -> None:
-        """What came before does not lead here any more, so it goes, in the same transaction."""
-        snapshot = await taken(to)
+    async def jump(self, to: Step) -> None:
+        """What came before does not lead here any more, so it goes, in the same transaction.
+
+        The entry stays beside the snapshot: it vouches for it.
+        """
+        snapshot = await taken(to.applied)
 
         def write(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM journal_entries")
             connection.execute("DELETE FROM journal_snapshots")
+            _insert(connection, [to.sealed])
             _insert_snapshot(connection, snapshot)
 
         await self._database.write(write)

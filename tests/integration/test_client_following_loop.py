@@ -18,7 +18,7 @@ from client.publication import NoJournal, Publication
 from client.standing import State
 from log.backoff import Backoff
 from log.chain import seal
-from log.follower import Fault, Follower
+from log.follower import Fault, Follower, Step
 from log.listeners import Listeners
 from log.messages import Message, message_of
 from log.published import Published
@@ -77,7 +77,7 @@ class MemoryLog:
         self.snapshots_asked.append(epoch)
         if self.snapshot_error is not None:
             raise self.snapshot_error
-        return VERSIONS[epoch]
+        return Step(ENTRIES[epoch - 1], VERSIONS[epoch])
 
     def _page(self, after, *, is_short):
         if is_short and self._snapshot is not None and after < self._snapshot:

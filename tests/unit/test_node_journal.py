@@ -94,12 +94,14 @@ async def test_a_snapshot_that_the_next_entry_does_not_continue_is_not_used(path
     assert left == [10]
 
 
-@pytest.mark.usefixtures("cadence")
-async def test_where_no_snapshot_is_left_there_is_nothing_rather_than_something_wrong(path):
+@pytest.mark.parametrize("count", [12, 15])
+async def test_where_no_snapshot_is_left_there_is_nothing_rather_than_something_wrong(path, count):
+    """Also right behind a jump, where only the entry of the snapshot can tell."""
     async with opened(path, [journals.SCHEMA]) as database:
         journal = Journal(database)
-        await journal.jump(VERSIONS[12])
-        await journal.append(STEPS[12:15])
+        await journal.jump(STEPS[11])
+        await journal.append(STEPS[12:count])
+    assert await restored(path) == (VERSIONS[count], [], [12])
     damaged(path, "UPDATE journal_snapshots SET hash = zeroblob(32)")
 
     found, said, left = await restored(path)

@@ -39,9 +39,9 @@ class CleanJournal:
             await self._forget(steps[-1].applied.metadata)
             await self._journal.append(steps)
 
-    async def jump(self, to: Applied) -> None:
+    async def jump(self, to: Applying) -> None:
         with _kept():
-            await self._forget(to.metadata)
+            await self._forget(to.applied.metadata)
             await self._journal.jump(to)
 
     @property
