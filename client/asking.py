@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from log.backoff import Backoff
-from metadata.epoch import Epoch
+from metadata.epoch import EMPTY, Epoch
 
 CHECK_EVERY_S = 2.0
 """Fan-out may lose everything and say nothing; this is how long that goes unnoticed."""
@@ -11,6 +11,8 @@ GAP_PAUSE_S = 0.02
 """Most gaps close by themselves, when what was overtaken arrives."""
 IN_VAIN_PAUSE_S = 0.5
 """Whoever announces what is not in the log must not make everybody ask for it."""
+JUMPS_TRIED_MAX = 3
+"""Who cannot fetch a snapshot so many times in a row takes the entries: they come in pieces."""
 UNANSWERED = Backoff(first_s=0.1, last_s=5.0)
 
 
@@ -57,3 +59,28 @@ class Asking:
         """It did not: each time it is left alone for longer; `chance` spreads those who wait."""
         self._failures += 1
         self._not_before_s = now_s + UNANSWERED.pause_s(self._failures, chance=chance)
+
+
+class Jumping:
+    """Whether a snapshot is worth asking for: not again where the entries up to it will do."""
+
+    def __init__(self) -> None:
+        self._useless = EMPTY
+        self._failures = 0
+
+    def is_worthwhile(self, epoch: Epoch) -> bool:
+        """For somebody who is at this epoch."""
+        return epoch >= self._useless
+
+    def jumped(self) -> None:
+        self._failures = 0
+
+    def failed(self, epoch: Epoch, *, is_damaged: bool) -> None:
+        """The snapshot at this epoch did not come; one that is damaged stays so."""
+        self._failures += 1
+        if is_damaged or self._failures >= JUMPS_TRIED_MAX:
+            self._useless, self._failures = epoch, 0
+
+    def trimmed(self) -> None:
+        """Nothing but the snapshot leads on, whatever it was like the last time."""
+        self._useless = EMPTY

@@ -10,23 +10,21 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from client.asking import GAP_PAUSE_S, Asking
+from client.asking import GAP_PAUSE_S, Asking, Jumping
 from client.errors import ClientError, CorruptEntryError, DivergedError, TrimmedError
 from client.pages import PAGE_ENTRIES, Page
 from client.publication import NotKeptError, Publication
-from client.standing import Standing, State
+from client.standing import Standing, State, begun
 from log.backoff import Backoff
 from log.follower import Fault, Follower, Step
 from log.messages import Message
 from log.replay import Applied, ReplayError
-from metadata.epoch import EMPTY, Epoch
+from metadata.epoch import Epoch
 
 T = TypeVar("T")
 
 POLL_S = 20.0
 """How long the log holds a request while there is nothing new."""
-JUMPS_TRIED_MAX = 3
-"""Who cannot fetch a snapshot so many times in a row takes the entries: they come in pieces."""
 NEWS_MAX = 16
 """So many entries may be too new for a neighbour to have them."""
 KEEPING = Backoff(first_s=0.1, last_s=5.0)
@@ -94,17 +92,14 @@ class Following:
     ) -> None:
         self.follower = follower
         self.clock: Callable[[], float] = asyncio.get_running_loop().time
-        doubt = publication.doubt
-        state = State.DIVERGED if doubt else State.STARTING
-        self.standing = Standing(state=state, since_s=self.clock(), detail=doubt)
+        self.standing = begun(publication.doubt, self.clock())
         self._roads = roads
         self._publication = publication
         self._notices = notices
         self.in_touch = asyncio.Event()
         self._news = asyncio.Event()
         self._asking = roads.asking()
-        self._useless_snapshot = EMPTY
-        self._jumps_failed = 0
+        self._jumping = Jumping()
         self._faults_told: set[Fault] = set()
         self._random = random.Random()  # noqa: S311 spreads load, guards nothing
 
@@ -171,8 +166,7 @@ class Following:
             await self._keep_doubt()
         except ClientError as error:
             if isinstance(error, TrimmedError):
-                # Then nothing but the snapshot leads on, whatever it was like the last time.
-                self._useless_snapshot = EMPTY
+                self._jumping.trimmed()
             self._fail(State.AWAY, str(error))
         self._tell_faults()
 
@@ -225,7 +219,7 @@ class Following:
         """Not over what one page holds: listeners and peers would miss it for nothing."""
         epoch = self.follower.applied.metadata.epoch
         is_far = not self.in_touch.is_set() or self.follower.heard_of - epoch > PAGE_ENTRIES
-        return is_far and epoch >= self._useless_snapshot
+        return is_far and self._jumping.is_worthwhile(epoch)
 
     async def _answered(self, asking: asyncio.Future[Page]) -> bool:
         """Wait for the answer or for news."""
@@ -265,12 +259,9 @@ class Following:
         try:
             to = await self._roads.log.snapshot(epoch)
         except ClientError as error:
-            self._jumps_failed += 1
-            if isinstance(error, CorruptEntryError) or self._jumps_failed >= JUMPS_TRIED_MAX:
-                # Up to there the entries will do.
-                self._useless_snapshot, self._jumps_failed = epoch, 0
+            self._jumping.failed(epoch, is_damaged=isinstance(error, CorruptEntryError))
             raise
-        self._jumps_failed = 0
+        self._jumping.jumped()
         self.follower.jump(to.applied)
         await self._kept(self._publication.jump, to)
         self._notices.jumped(before, epoch)

@@ -40,3 +40,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         """The same moment as long as the state is the same."""
         since_s = self.since_s if state is self.state else now_s
         return Standing(state=state, since_s=since_s, detail=detail)
+
+
+def begun(doubt: str, now_s: float) -> Standing:
+    """How a start stands: `doubt` is why the log did not agree before it, until it does."""
+    state = State.DIVERGED if doubt else State.STARTING
+    return Standing(state=state, since_s=now_s, detail=doubt)

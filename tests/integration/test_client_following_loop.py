@@ -12,11 +12,10 @@ import pytest
 from client.answers import Problem
 from client.embedded import embedded
 from client.errors import CorruptEntryError, DivergedError, TrimmedError, UnreachableError
-from client.following import JUMPS_TRIED_MAX, Following, NoNeighbours, Roads
+from client.following import Following, NoNeighbours, Roads
 from client.pages import Page
 from client.publication import NoJournal, Publication
 from client.standing import State
-from log.backoff import Backoff
 from log.chain import seal
 from log.follower import Fault, Follower, Step
 from log.listeners import Listeners
@@ -267,26 +266,6 @@ async def test_another_history_stays_another_until_the_log_agrees(later):
     assert subject.notes.states == [State.DIVERGED, State.FOLLOWING]
 
 
-@pytest.mark.parametrize("said", [DIVERGED, Page(Epoch(9), None, [FORGED])])
-async def test_what_the_log_contradicted_is_not_trusted_after_a_restart_either(said):
-    """Whether the histories differ, or this process cannot follow: both last until it agrees."""
-    journal, log = NoJournal(), MemoryLog(5)
-    log.answers = [said]
-    async with following(log, at=5, is_fanned_out=True, journal=journal) as subject:
-        await until(lambda: bool(journal.doubt), timeout_s=TIMEOUT_S)
-        before = subject.following.standing
-        assert not before.is_trusted
-
-    log.answers = [AWAY]
-    async with following(log, at=5, is_fanned_out=True, journal=journal) as subject:
-        assert (subject.state, subject.following.standing.detail) == (State.DIVERGED, before.detail)
-        await until(lambda: not log.answers, timeout_s=TIMEOUT_S)
-        assert subject.state is State.DIVERGED
-        await until(lambda: not journal.doubt, timeout_s=TIMEOUT_S)
-        assert subject.following.standing.is_trusted
-    assert Subject(log, at=5, journal=journal).state is State.STARTING
-
-
 async def test_a_log_that_is_away_leaves_what_is_at_hand_trusted():
     log = MemoryLog(5)
     log.answers = [AWAY]
@@ -304,18 +283,6 @@ async def test_a_damaged_snapshot_is_fetched_once_and_the_entries_do():
         await subject.reach(20)
 
     assert log.snapshots_asked == [15]
-    assert steps_of(subject.changes) == [(epoch, epoch + 1) for epoch in range(20)]
-
-
-async def test_a_snapshot_that_is_too_slow_to_fetch_is_given_up_for_the_entries(monkeypatch):
-    """A blip is not enough: the snapshot may spare a million entries."""
-    monkeypatch.setattr("client.asking.UNANSWERED", Backoff(first_s=0.001, last_s=0.001))
-    log = MemoryLog(20, at_once=4, snapshot=15)
-    log.snapshot_error = AWAY
-    async with following(log) as subject:
-        await subject.reach(20)
-
-    assert log.snapshots_asked == [15] * JUMPS_TRIED_MAX
     assert steps_of(subject.changes) == [(epoch, epoch + 1) for epoch in range(20)]
 
 
