@@ -8,10 +8,12 @@ from client.asking import (
     CHECK_EVERY_S,
     GAP_PAUSE_S,
     IN_VAIN_PAUSE_S,
+    JUMPS_TRIED_MAX,
     UNANSWERED,
     Asking,
+    Jumping,
 )
-from metadata.epoch import Epoch
+from metadata.epoch import EMPTY, Epoch
 
 SEVEN, NINE = Epoch(7), Epoch(9)
 
@@ -90,3 +92,27 @@ def test_a_log_that_does_not_answer_is_left_alone_for_longer_each_time():
     assert pauses[:3] == pytest.approx([UNANSWERED.first_s * factor for factor in (1, 2, 4)])
     assert pauses[-1] == UNANSWERED.last_s
     assert answered(asking, 9.0).pause_s(None, 9.0 + UNANSWERED.last_s) <= 0
+
+
+def test_a_snapshot_that_does_not_come_is_given_up_for_the_entries():
+    jumping = Jumping()
+    for _ in range(JUMPS_TRIED_MAX - 1):
+        jumping.failed(SEVEN, is_damaged=False)
+    assert jumping.is_worthwhile(EMPTY)
+    jumping.jumped()
+    for _ in range(JUMPS_TRIED_MAX):
+        assert jumping.is_worthwhile(EMPTY)
+        jumping.failed(SEVEN, is_damaged=False)
+
+    assert not jumping.is_worthwhile(EMPTY)
+    assert jumping.is_worthwhile(SEVEN)
+
+
+def test_a_damaged_snapshot_is_asked_for_again_only_where_nothing_else_leads_on():
+    jumping = Jumping()
+    jumping.failed(SEVEN, is_damaged=True)
+    assert not jumping.is_worthwhile(EMPTY)
+
+    jumping.trimmed()
+
+    assert jumping.is_worthwhile(EMPTY)
