@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import random
 import signal
 from contextlib import asynccontextmanager
 from io import BytesIO
@@ -18,16 +19,19 @@ from log import kafka_consumer
 from log.backoff import Backoff, Delay
 from log.chain import NO_ENTRIES, tip_of
 from log.fanout import Hooks, Limits, PublisherAwayError, Relay
-from log.kafka import KafkaPublisher
+from log.follower import Follower
+from log.kafka import BATCH_BYTES_MAX, KafkaPublisher
+from log.kafka_consumer import FETCH_BYTES_MAX, consume
 from log.kafka_consumer import Hooks as Hearing
-from log.kafka_consumer import consume
 from log.kafka_topic import RETENTION_BYTES
 from log.messages import Message
 from log.notify import listen
 from log.postgres import PostgresLog
 from log.postgres_positions import PostgresPositions
 from log.postgres_sessions import Sessions
+from log.replay import Applied
 from metadata.epoch import EMPTY, Epoch
+from metadata.image import image_of
 from services.local.kafka import find, running, start
 from services.local.ports import HeldPorts
 from services.local.waiting import until
@@ -35,6 +39,7 @@ from tests.golden.history import history
 from tests.golden.scribe import Scribe
 from tests.integration.batches import garbled, snappy, tailed
 from transformations.extensions import SetExtension
+from transformations.initialize import ForceSnapshot
 
 HISTORY = history().entries
 ALL = [sealed.epoch for sealed in HISTORY]
@@ -355,10 +360,23 @@ async def settings_of(admin, topic):
     return {name: value for name, value, *_ in found}
 
 
-async def test_an_entry_of_the_largest_size_arrives(kafka, topic):
-    scribe = Scribe(history().applied)
-    text = "x" * 65_000
-    scribe.commit(SetExtension(name="large", value=text))
+def forced(extensions):
+    """An entry that holds so many extensions of 60 kB, which no codec makes smaller."""
+    scribe, pick = Scribe(history().applied), random.Random(extensions)
+    for number in range(extensions):
+        scribe.commit(SetExtension(name=f"large{number}", value=pick.randbytes(30_000).hex()))
+    before = Applied(scribe.metadata, scribe.hash)
+    scribe.commit(ForceSnapshot(image=image_of(scribe.metadata)))
+    return before, scribe.entries[-1]
+
+
+@pytest.mark.parametrize(
+    ("extensions", "more_than"), [(1, 0), (9, BATCH_BYTES_MAX), (140, FETCH_BYTES_MAX)]
+)
+async def test_an_entry_of_any_size_arrives(kafka, topic, extensions, more_than):
+    """Also one that is larger than a batch, or than what a consumer fetches at a time."""
+    before, sealed = forced(extensions)
+    assert len(sealed.payload) > more_than
     heard: list[Message] = []
     delays: list[Delay] = []
     async with doing(
@@ -366,10 +384,13 @@ async def test_an_entry_of_the_largest_size_arrives(kafka, topic):
     ):
         await until(lambda: bool(delays), timeout_s=20)
         async with publishing(kafka, topic=topic) as publisher:
-            await publisher.publish(scribe.entries)
+            await publisher.publish([sealed])
             await until(lambda: len(heard) == 1, timeout_s=20)
 
-    assert heard[0].value == scribe.entries[0].payload
+    assert heard[0].value == sealed.payload
+    follower = Follower(before, cluster=before.metadata.cluster.id)
+    assert follower.hear(heard[0]) is None
+    assert [step.sealed.hash for step in follower.advance()] == [sealed.hash]
 
 
 async def test_an_entry_that_the_topic_does_not_take_is_left_out(kafka, topic):

@@ -10,11 +10,13 @@ import pytest
 from aiohttp import web
 
 from client.following import NEWS_MAX
-from client.pages import PAGE_ENTRIES, page_in
-from client.peers import PEER_ANSWER_BYTES_MAX
+from client.pages import PAGE_ENTRIES, page_in, page_request
+from client.peers import PEER_ANSWER_BYTES_MAX, Peers
+from client.transport import ask, new_session
 from log.chain import seal
 from log.containers import MEDIA_TYPE, container
 from log.follower import Fault
+from log.replay import Applied
 from metadata.epoch import Epoch
 from services.local.ports import ADDRESS
 from services.node.running import running
@@ -220,6 +222,29 @@ async def _meet(liar, home, subject):
         while not liar.asked:
             await home.commit_many(NEWS_MAX + 2)
             await same(subject, home.applied)
+
+
+async def test_a_peer_refuses_whom_the_same_entries_led_elsewhere(home):
+    """In one round trip, by the digest: the hash of the last entry is the same."""
+    async with node(home.settings("node-1")) as first:
+        await known(first)
+        tip = await home.commit_many(5)
+        await same(first, home.applied)
+        before, after = [await home.engine.metadata_at(Epoch(tip - back)) for back in (2, 1)]
+        elsewhere = Applied(
+            msgspec.structs.replace(before.metadata, epoch=after.metadata.epoch), after.hash
+        )
+        async with new_session(None, after.metadata.cluster.id) as session:
+            clock = asyncio.get_running_loop().time
+            peers = Peers(session, lambda: {first.engine.node: first.url}, clock)
+            page = await peers.page(after)
+            assert page is not None
+            assert [sealed.epoch for sealed in page.entries] == [tip]
+            assert await peers.page(elsewhere) is None
+            request = page_request(elsewhere)
+            answer = await ask(session, first.url, request, timeout_s=TIMEOUT_S)
+            problem = msgspec.json.decode(answer.body)
+            assert (answer.status, problem["code"], problem["field"]) == (409, "diverged", "digest")
 
 
 async def test_a_peer_that_speaks_no_http_is_no_harm(home):
