@@ -6,7 +6,6 @@ import asyncio
 import signal
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -39,9 +38,6 @@ async def demonstrate(show: Show, parent: Path, rows: int, *, with_kafka: bool) 
     show.section("A cluster is founded")
     show.say(f"Starting Postgres, two CMS, four nodes and a driver; entries spread by {fanout} …")
     async with running_cluster(parent, fanout) as cluster:
-        counts = Counter(item.role.value for item in cluster.processes)
-        running = ", ".join(f"{count} {role}" for role, count in counts.items())
-        show.say(f"These run: {running}.")
         demo = Demo(show, cluster, rows)
         await demo.play()
         found = await demo.prove()
