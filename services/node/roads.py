@@ -95,8 +95,14 @@ class NodeNotices:
 
 
 def log_change(change: Change) -> None:
-    changed = sorted(change.components)
-    logger.info("applied", epoch=change.metadata.epoch, changed=changed, jump=change.is_jump)
+    found = change.metadata
+    logger.info(
+        "applied",
+        epoch=found.epoch,
+        digest=found.digest.hex(),
+        changed=sorted(change.components),
+        jump=change.is_jump,
+    )
 
 
 def report_damage(epoch: Epoch, fault: str) -> None:

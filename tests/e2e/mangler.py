@@ -118,7 +118,9 @@ class Mangler:
                 heap = [await self._waiting.get()]
                 while not self._waiting.empty() and len(heap) < HEAP_MAX:
                     heap.append(self._waiting.get_nowait())
+                arrived = [*heap]
                 self._random.shuffle(heap)
+                self.counts["shuffle"] += heap != arrived
                 await self._send(producer, heap)
                 self.counts["sent"] += len(heap)
         finally:

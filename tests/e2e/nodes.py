@@ -9,6 +9,7 @@ import sys
 from asyncio import create_subprocess_exec
 from asyncio.subprocess import DEVNULL, STDOUT
 from contextlib import closing
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,9 +21,25 @@ FILE = "node.sqlite"
 class _Line(msgspec.Struct):
     event: str = ""
     epoch: int = 0
+    digest: str = ""
     jump: bool = False
     fault: str = ""
     state: str = ""
+
+
+class Published(NamedTuple):
+    """One version that a node let everybody see, and whether it took a snapshot to get there."""
+
+    epoch: int
+    is_jump: bool = False
+    digest: str = ""
+
+
+class Life(NamedTuple):
+    """What was published from one start to the next end; whether it began with all that was."""
+
+    versions: list[Published]
+    is_whole: bool = True
 
 
 _decode = msgspec.json.Decoder(_Line).decode
@@ -35,6 +52,7 @@ class NodeProcess(Cms):
         super().__init__(name, folder, environment, url)
         self.state_dir = folder / name
         self.lives = []
+        self._robbed = set()
         self._folder = folder
         self._environment = {**environment, "RINGLOG_STATE_DIR": str(self.state_dir)}
 
@@ -66,18 +84,23 @@ class NodeProcess(Cms):
             await self.kill()
             shutil.rmtree(self.state_dir)
             shutil.copytree(folder, self.state_dir)
+            self._rob()
             await self.start()
 
     async def trim(self):
-        """Forget all entries up to the newest snapshot, as a node does by itself later."""
+        """Forget all entries up to the newest snapshot, as a node does by itself later; how many.
+
+        That snapshot may have been damaged and not looked at since.
+        """
         async with self._turn:
             await self.kill()
             with closing(sqlite3.connect(self.state_dir / FILE)) as connection, connection:
-                connection.execute(
+                forgotten = connection.execute(
                     "DELETE FROM journal_entries WHERE epoch < "
                     "(SELECT max(epoch) FROM journal_snapshots)"
-                )
+                ).rowcount
             await self.start()
+            return forgotten
 
     async def damage(self):
         """Flip a byte in the middle of every snapshot on its disk, while it is down; how many."""
@@ -89,15 +112,23 @@ class NodeProcess(Cms):
                     "UPDATE journal_snapshots SET image = ? WHERE epoch = ?",
                     [(_flipped(image), epoch) for epoch, image in kept],
                 )
+            self._rob()
             await self.start()
             return len(kept)
 
-    def published(self):
-        """What each life published, in order: epoch, and whether it took a snapshot to get there.
+    def _rob(self):
+        """The next life may begin with less than this one had."""
+        self._robbed.add(len(self.lives))
 
-        The life may have ended between publishing the last one and saying how.
+    def published(self):
+        """What each life published, in order.
+
+        The life may have ended between publishing the last version and saying how it got there.
         """
-        return [_published(list(_lines(life))) for life in self.lives]
+        return [
+            Life(_published(list(_lines(log))), is_whole=number not in self._robbed)
+            for number, log in enumerate(self.lives)
+        ]
 
     def noted(self, event):
         return [line for life in self.lives for line in _lines(life) if line.event == event]
@@ -113,7 +144,9 @@ def _published(lines):
     jumped = {line.epoch for line in lines if line.event == "jumped"}
     applied = [line for line in lines if line.event == "applied"]
     return [
-        (line.epoch, line.jump and (line.epoch in jumped or line is applied[-1]))
+        Published(
+            line.epoch, line.jump and (line.epoch in jumped or line is applied[-1]), line.digest
+        )
         for line in applied
     ]
 

@@ -24,8 +24,9 @@ from services.local import kafka
 from services.local.ports import ADDRESS, HeldPorts
 from tests.e2e.cluster import cluster
 from tests.e2e.mangler import Mangler
-from tests.e2e.nodes import NodeProcess
+from tests.e2e.nodes import Life, NodeProcess, Published
 from tests.fixtures.postgres import server_folder
+from tests.golden.history import history
 from transformations.extensions import SetExtension
 from transformations.initialize import Initialize, TriggerSnapshot
 
@@ -163,7 +164,7 @@ class Chaos:
             case "restore":
                 await node.restore_from(self._copies[node.name])
             case "trim":
-                await node.trim()
+                self.counts["entries_trimmed"] += await node.trim()
             case "damage":
                 self.counts["snapshots_damaged"] += await node.damage()
 
@@ -199,8 +200,30 @@ def gaps(life):
     """
     return [
         (before, after)
-        for (before, _), (after, is_jump) in pairwise(life)
+        for (before, *_), (after, is_jump, _) in pairwise(life.versions)
         if after <= before or (after != before + 1 and not is_jump)
+    ]
+
+
+def forgotten(lives):
+    """Where a life began below what the one before had published, though nobody robbed it."""
+    found, last = [], None
+    for life in lives:
+        if not life.is_whole:
+            last = None
+        if life.versions and last is not None and life.versions[0].epoch < last:
+            found.append((last, life.versions[0].epoch))
+        last = life.versions[-1].epoch if life.versions else last
+    return found
+
+
+def strangers(lives, log):
+    """Versions that are not those of the log."""
+    return [
+        (version.epoch, version.digest)
+        for life in lives
+        for version in life.versions
+        if version.digest != log[version.epoch - 1].entry.digest.hex()
     ]
 
 
@@ -229,12 +252,14 @@ async def test_under_a_lying_fan_out_every_node_ends_with_the_log(seed):
             await equal(nodes, replay(log, NOTHING_APPLIED))
             await _meet_all(subject, nodes, mangler)
             await _survives_damage(subject, nodes[0], nodes)
+            await _survives_trimming(subject, nodes[1], nodes)
             mangling.cancel()
-        judge(nodes)
+        judge(nodes, await subject.entries())
         await _tells_of_fan_out(subject)
         await _goes_on(subject, nodes)
 
-    assert mangler.counts["sent"] > 0
+    for kind in ("sent", "drop", "repeat", "delay", "shuffle", "forge"):
+        assert mangler.counts[kind] > 0, kind
 
 
 async def _tells_of_fan_out(subject):
@@ -276,18 +301,32 @@ async def _survives_damage(subject, node, nodes):
     assert len(node.noted("copy_damaged")) > known
 
 
-def judge(nodes):
+async def _survives_trimming(subject, node, nodes):
+    """Of all its entries up to a snapshot; it begins where it was."""
+    async with Client(subject.url) as client:
+        for _ in range(2):
+            await client.commit(TriggerSnapshot())
+            await client.commit(SetExtension(name="trimmed", value="soon"))
+    await equal(nodes, replay(await subject.entries(), NOTHING_APPLIED))
+    assert await node.trim() > 0
+    await equal(nodes, replay(await subject.entries(), NOTHING_APPLIED))
+
+
+def judge(nodes, log):
     """Print what each node lived through, and fail if what it published was not the log's way."""
     for node in nodes:
         lives = node.published()
-        jumps = sum(is_jump for life in lives for _, is_jump in life)
+        versions = [version for life in lives for version in life.versions]
         told = Counter(line.fault for line in node.noted("disbelieved"))
         print(
-            f"{node.name}: lives={len(lives)} published={sum(map(len, lives))} jumps={jumps} "
+            f"{node.name}: lives={len(lives)} published={len(versions)} "
+            f"jumps={sum(version.is_jump for version in versions)} "
             f"set_back={len(node.noted('set_back'))} disbelieved={dict(told)} "
             f"damaged={len(node.noted('copy_damaged'))}"
         )
         assert [gap for life in lives for gap in gaps(life)] == [], node.name
+        assert strangers(lives, log) == [], node.name
+        assert forgotten(lives) == [], node.name
         assert not {line.state for line in node.noted("standing")} & {"diverged", "stopped"}
         for life in node.lives:
             words = life.read_text(encoding="utf-8", errors="replace")
@@ -303,7 +342,28 @@ async def _goes_on(subject, nodes):
 
 
 def test_a_history_with_a_gap_is_found():
-    assert gaps([(5, False), (6, False), (9, True), (10, False)]) == []
-    assert gaps([(5, False), (7, False)]) == [(5, 7)]
-    assert gaps([(5, False), (5, False)]) == [(5, 5)]
-    assert gaps([(9, True), (3, True)]) == [(9, 3)]
+    assert gaps(life(5, 6, -9, 10)) == []
+    assert gaps(life(5, 7)) == [(5, 7)]
+    assert gaps(life(5, 5)) == [(5, 5)]
+    assert gaps(life(-9, -3)) == [(9, 3)]
+
+
+def life(*epochs, is_whole=True):
+    """Negative ones are jumps."""
+    return Life([Published(abs(epoch), epoch < 0) for epoch in epochs], is_whole)
+
+
+def test_a_life_that_begins_below_the_last_one_is_found():
+    assert forgotten([life(1, 2, 3), life(3, 4), life(), life(4, 5)]) == []
+    assert forgotten([life(1, 2, 3), life(2, 3)]) == [(3, 2)]
+    assert forgotten([life(1, 2, 3), life(), life(2)]) == [(3, 2)]
+    assert forgotten([life(1, 2, 3), life(1, 2, is_whole=False), life(1)]) == [(2, 1)]
+    assert forgotten([life(1, 2, 3), life(is_whole=False), life(1)]) == []
+
+
+def test_a_version_that_is_not_the_logs_is_found():
+    entries = history().entries[:3]
+    true = [Published(each.epoch, False, each.entry.digest.hex()) for each in entries]
+    false = true[1]._replace(digest=true[0].digest)
+    assert strangers([Life(true)], entries) == []
+    assert strangers([Life([true[0], false])], entries) == [(2, true[0].digest)]

@@ -146,7 +146,7 @@ class Stage:
         jumps = {}
         for node in self.nodes:
             lives = node.published()
-            jumps[node.name] = sum(is_jump for life in lives for _, is_jump in life)
+            jumps[node.name] = sum(each.is_jump for life in lives for each in life.versions)
             assert [gap for life in lives for gap in gaps(life)] == [], node.name
             assert not {line.state for line in node.noted("standing")} & {"diverged", "stopped"}
         return jumps
