@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
+from pathlib import Path
 from uuid import uuid4
 
 from client.client import Client
@@ -13,13 +15,14 @@ from transformations.extensions import SetExtension
 
 BATCH = 100
 NAMES = 12
+NANOSECONDS = 1_000_000_000
 
 
 async def commit(url, per_s, duration_s):
     """A batch that is late is not left out.
 
-    Prints the last epoch, how long it all took, and how many batches were late because the one
-    before them was not answered yet.
+    Prints the last epoch, how long it all took, how many batches were late because the one
+    before them was not answered yet, and for how long there was no core for this process.
     """
     started_s = time.monotonic()
     outcomes, late = [], 0
@@ -29,7 +32,13 @@ async def commit(url, per_s, duration_s):
             late += number > 0 and early_s < 0
             await asyncio.sleep(early_s)
             outcomes = await client.commit_batch([_proposal(index) for index in range(BATCH)])
-    print(outcomes[-1].epoch, time.monotonic() - started_s, late)
+    print(outcomes[-1].epoch, time.monotonic() - started_s, late, waited_s(os.getpid()))
+
+
+def waited_s(*pids):
+    """How long these processes had something to do and no core to do it on, where that is told."""
+    found = [Path(f"/proc/{pid}/schedstat") for pid in pids]
+    return sum(int(each.read_text().split()[1]) / NANOSECONDS for each in found if each.exists())
 
 
 def _proposal(index):

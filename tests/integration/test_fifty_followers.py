@@ -9,7 +9,6 @@ import time
 from asyncio.subprocess import PIPE
 from bisect import bisect_right
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import pytest
 
@@ -27,6 +26,7 @@ from log.replay import NOTHING_APPLIED, apply
 from log.shared_replay import SharedReplay
 from services.local.waiting import until
 from tests.e2e.cluster import ROOT, cluster
+from tests.integration.committing import waited_s
 from transformations.initialize import Initialize
 
 FOLLOWERS = 50
@@ -34,10 +34,9 @@ COMMITS_PER_S = 1_000
 MICROSECONDS = 1_000_000
 LASTS_S = float(os.environ.get("FOLLOWERS_FOR_S") or 30.0)
 IS_SHARED = not os.environ.get("FOLLOWERS_APART")
-BEHIND_MAX = 10_000
-"""Epochs, when the load ends, on a machine that lets everybody run."""
+BEHIND_MAX = 2_000
+"""Epochs, when the load ends, on a machine that lets everybody run: two seconds of it."""
 RATE_SHARE_MIN = 0.9
-NANOSECONDS = 1_000_000_000
 CAUGHT_UP_TIMEOUT_S = 200.0
 QUICK = Patience(attempt_timeout_s=10.0, deadline_s=10.0)
 
@@ -94,13 +93,7 @@ async def commit_beside(url):
     )
     words = (await process.communicate())[0].split()
     assert process.returncode == 0
-    return int(words[0]), float(words[1]), int(words[2])
-
-
-def waited_s(*pids):
-    """How long these processes had something to do and no core to do it on, where that is told."""
-    found = [Path(f"/proc/{pid}/schedstat") for pid in pids]
-    return sum(int(each.read_text().split()[1]) / NANOSECONDS for each in found if each.exists())
+    return int(words[0]), float(words[1]), int(words[2]), float(words[3])
 
 
 def at(share, values):
@@ -112,8 +105,8 @@ def at(share, values):
 async def test_fifty_followers_keep_up_and_end_equal():
     """`FOLLOWERS_FOR_S` says for how long. Nobody is far behind when the load ends.
 
-    Where the machine is busy with other things, what came while the followers, or the CMS that
-    they ask, waited for a core is allowed for.
+    Where the machine is busy with other things, the time in which the followers, the CMS that
+    they ask or whoever commits waited for a core is allowed for.
 
     Being in one process they share the replay; `FOLLOWERS_APART` has each do its own, which on
     one core is some hundreds of commits a second for fifty.
@@ -132,7 +125,7 @@ async def test_fifty_followers_keep_up_and_end_equal():
             tasks = [group.create_task(following.run()) for following, _ in made]
             pids = os.getpid(), subject.members[0].pid
             waited_before_s = waited_s(*pids)
-            tip, took_s, late = await commit_beside(subject.url)
+            tip, took_s, late, idle_s = await commit_beside(subject.url)
             starved_s = waited_s(*pids) - waited_before_s
             behind = [tip - published.applied.metadata.epoch for _, published in made]
             ended_s = time.monotonic()
@@ -149,15 +142,18 @@ async def test_fifty_followers_keep_up_and_end_equal():
     epochs, seconds = measured.lags(committed_s)
     print(
         f"{FOLLOWERS} followers, {tip} commits in {took_s:.1f} s ({tip / took_s:.0f}/s of "
-        f"{COMMITS_PER_S}, {late} batches late; {starved_s:.1f} s without a core): "
+        f"{COMMITS_PER_S}, {late} batches late; {starved_s:.1f} s without a core, "
+        f"whoever commits {idle_s:.1f} s): "
         f"behind by at most {max(epochs)} epochs (p99 {at(0.99, epochs)}, p50 {at(0.5, epochs)}), "
         f"{max(seconds) * 1000:.0f} ms (p99 {at(0.99, seconds) * 1000:.0f}, "
         f"p50 {at(0.5, seconds) * 1000:.0f}); after the last commit behind by "
         f"{min(behind)} to {max(behind)}, equal {caught_up_s:.2f} s later"
     )
     assert tip > LASTS_S * COMMITS_PER_S
-    assert tip / took_s > RATE_SHARE_MIN * COMMITS_PER_S or late
+    assert took_s <= LASTS_S / RATE_SHARE_MIN + starved_s + idle_s
     assert max(behind) <= BEHIND_MAX + COMMITS_PER_S * starved_s
+    # Whatever was left is caught up with faster than it came: nobody had fallen behind for good.
+    assert caught_up_s <= (BEHIND_MAX + max(behind)) / COMMITS_PER_S
     ends = {(each.applied.hash, each.applied.metadata.digest) for _, each in made}
     assert len(ends) == 1
     assert {following.standing.state for following, _ in made} == {State.FOLLOWING}
