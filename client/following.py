@@ -266,12 +266,12 @@ class Following:
         await self._kept(self._publication.jump, to)
         self._notices.jumped(before, epoch)
 
-    async def _kept(self, publish: Callable[[T], Awaitable[None]], what: T) -> None:
-        """Publish it, however long it cannot be kept; what was published before is served on."""
+    async def _kept(self, keep: Callable[[T], Awaitable[None]], what: T) -> None:
+        """Keep it, however long there is no room; what was published before is served on."""
         before, was_in_touch, failures = self.standing, self.in_touch.is_set(), 0
         while True:
             try:
-                await publish(what)
+                await keep(what)
                 break
             except NotKeptError as error:
                 failures += 1
@@ -295,7 +295,7 @@ class Following:
         standing = self.standing
         if bool(self._publication.doubt) is standing.is_trusted:
             doubt = "" if standing.is_trusted else standing.detail or standing.state.value
-            await self._publication.keep_doubt(doubt)
+            await self._kept(self._publication.keep_doubt, doubt)
 
     def _stand(self, state: State, detail: str = "") -> None:
         before = self.standing

@@ -37,6 +37,7 @@ class Full:
     """A journal that keeps nothing while there is no room."""
 
     def __init__(self):
+        self.doubt = ""
         self.is_full = True
         self.tries = 0
         self.kept = []
@@ -47,7 +48,11 @@ class Full:
 
     async def jump(self, to):
         self._check()
-        self.kept.append(to.metadata.epoch)
+        self.kept.append(to.applied.metadata.epoch)
+
+    async def keep_doubt(self, doubt):
+        self._check()
+        self.doubt = doubt
 
     def _check(self):
         if self.is_full:
@@ -104,6 +109,16 @@ async def test_who_is_not_to_be_trusted_is_not_so_because_the_disk_is_full(error
         subject.hear(4)
         await until(lambda: journal.tries > 1, timeout_s=TIMEOUT_S)
         assert subject.following.standing.is_trusted is not isinstance(error, DivergedError)
+
+
+async def test_what_the_log_contradicted_is_kept_as_soon_as_there_is_room():
+    journal, log = Full(), MemoryLog(3)
+    log.answers = [DIVERGED]
+    async with following(log, at=3, is_fanned_out=True, journal=journal) as subject:
+        await until(lambda: journal.tries > 1, timeout_s=TIMEOUT_S)
+        assert subject.following.standing.state is State.DIVERGED
+        journal.is_full = False
+        await until(lambda: bool(journal.doubt), timeout_s=TIMEOUT_S)
 
 
 class Refusing:

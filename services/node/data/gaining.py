@@ -49,7 +49,8 @@ class CleanJournal:
         return self._journal.doubt
 
     async def keep_doubt(self, doubt: str) -> None:
-        await self._journal.keep_doubt(doubt)
+        with _kept():
+            await self._journal.keep_doubt(doubt)
 
     async def _forget(self, after: ClusterMetadata) -> None:
         node = after.directory.by_host.get(self._host_id)
