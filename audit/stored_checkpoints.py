@@ -72,7 +72,7 @@ def _check(path: str, data: bytes, files: Folder, manifest: Manifest | None) -> 
 def _is_of(stated: Checkpoint, files: Folder, manifest: Manifest) -> bool:
     size = manifest.tip.epoch
     return (
-        stated.origin == origin_of(manifest.cluster)
+        stated.is_of_log(origin_of(manifest.cluster))
         and manifest.after.epoch <= stated.size <= size
         and TileFiles(files, size).root_at(stated.size) == stated.root
     )
