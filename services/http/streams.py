@@ -82,8 +82,15 @@ class _Stream(Generic[R, M]):
             if await self._send_entries():
                 continue
             await api.wait_beyond(self._after, api.limits.bookmark_interval_s)
-            if api.engine.applied.metadata.epoch <= self._after:
+            if not api.stopping.is_set() and await self._is_all():
                 await self._bookmark()
+
+    async def _is_all(self) -> bool:
+        """Whether the client has whatever was acknowledged: silence may be that we hear nothing."""
+        engine = self._api.engine
+        if engine.applied.metadata.epoch > self._after:
+            return False
+        return (await engine.latest()).metadata.epoch <= self._after
 
     async def _send_entries(self) -> bool:
         tip: Tip = self._api.engine.applied.tip

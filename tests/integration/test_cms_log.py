@@ -13,7 +13,9 @@ import pytest
 
 from encoding.images import encode_image
 from log.chain import seal_payload
+from log.memory import MemoryLog
 from log.replay import replay
+from log.store import StoreUnavailableError
 from services.http.limits import HttpLimits
 from snapshots.store import Snapshot
 from tests.integration.test_cms_serving import QUICK, served
@@ -218,3 +220,30 @@ async def test_streams_end_when_the_service_stops():
             response = await client.session.get("/v1/log/stream")
             await events(response, 1)
         response.close()
+
+
+class Leaving(MemoryLog):
+    """Does not answer any more once it is away, as Postgres behind a broken network."""
+
+    is_away = False
+
+    async def tip(self):
+        if self.is_away:
+            raise StoreUnavailableError("away")
+        return await super().tip()
+
+
+async def test_an_idle_stream_ends_once_nobody_knows_whether_it_has_everything():
+    """Others may commit what this CMS cannot see: a bookmark would say that nothing happened."""
+    store = Leaving()
+    async with served(store=store) as client, asyncio.timeout(10):
+        async with client.session.get("/v1/log/stream?after=1") as response:
+            assert await events(response, 2) == [("bookmark", 1, {"epoch": 1})] * 2
+            store.is_away = True
+            while await response.content.readline():
+                pass
+        response, problem = await client.get("/v1/log/stream", Last_Event_ID="1")
+        assert (response.status, problem["code"]) == (503, "unavailable")
+        store.is_away = False
+        async with client.session.get("/v1/log/stream?after=1") as response:
+            assert await events(response, 1) == [("bookmark", 1, {"epoch": 1})]
