@@ -1,9 +1,12 @@
 // The CMS, as anybody may ask it. Answers about a past epoch never change, so they are kept.
 
+import { Silence, silenceText } from "./silence.js";
+
 const KEPT_MAX = 200;
 const KEPT_CHARS_MAX = 64 * 1024 * 1024;
 const TRIES_MAX = 5;
 const PAUSE_MS = 400;
+const SILENT_S_MAX = 20; // a CMS itself waits up to 15 seconds for its log
 
 /** A problem that the CMS answered (RFC 9457), or that it did not answer (`code` "unreachable"). */
 export class Problem extends Error {
@@ -15,6 +18,11 @@ export class Problem extends Error {
     this.detail = this.message;
     this.remedy = members.remedy ?? null;
     this.members = members;
+  }
+
+  /** Whether it may be gone when one asks again. */
+  get isPassing() {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
   }
 }
 
@@ -52,11 +60,7 @@ export class Api {
       // Always asked again, by tag: at this address there may be another cluster than yesterday.
       response = await fetch(target, { cache: "no-cache", ...options, headers: sent });
     } catch (error) {
-      if (error.name === "AbortError") throw error;
-      throw new Problem({
-        code: "unreachable",
-        detail: "The CMS does not answer; the console keeps trying.",
-      });
+      throw error.name === "AbortError" ? error : unreachable("The CMS does not answer.");
     }
     if (response.ok) return response;
     const problem = new Problem(await said(response));
@@ -66,11 +70,29 @@ export class Api {
 
   /** JSON from a path such as "/v1/nodes"; null and undefined in `query` are left out. */
   async get(path, { query = {}, signal } = {}) {
-    return (await this.fetch(target(path, query), { signal })).json();
+    return JSON.parse(await this.text(target(path, query), { signal }));
   }
 
-  async text(path, { signal } = {}) {
-    return (await this.fetch(path, { signal })).text();
+  /** The whole of an answer, as long as it keeps coming. */
+  async text(path, { signal, ...options } = {}) {
+    const silence = new Silence(SILENT_S_MAX, signal);
+    try {
+      const response = await this.fetch(path, { ...options, signal: silence.signal });
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      const parts = [];
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) return parts.join("");
+        silence.heard();
+        parts.push(value);
+      }
+    } catch (error) {
+      if (silence.isOver) throw unreachable(silenceText(SILENT_S_MAX));
+      if (error instanceof Problem || error.name === "AbortError") throw error;
+      throw unreachable("The answer of the CMS broke off.");
+    } finally {
+      silence.close();
+    }
   }
 
   /** JSON at the epoch of a moment: kept where that is past, asked for anew where it is live. */
@@ -107,7 +129,7 @@ export class Api {
   async post(path, body, { signal } = {}) {
     const headers = { "Content-Type": "application/json" };
     const options = { method: "POST", headers, body: JSON.stringify(body), signal };
-    return (await this.fetch(path, options)).json();
+    return JSON.parse(await this.text(path, options));
   }
 
   /** What a transformation would do; a refusal is an answer with `outcome` and `problem`. */
@@ -139,6 +161,10 @@ export class Api {
       this.#chars -= freed;
     }
   }
+}
+
+function unreachable(detail) {
+  return new Problem({ code: "unreachable", detail });
 }
 
 function target(path, query) {

@@ -21,6 +21,7 @@ export class Console {
   #recent = [];
   #stage;
   #writing = null;
+  #isLost = false;
   #ended = new AbortController();
 
   constructor(views, api, session, { onSignOut }) {
@@ -161,8 +162,12 @@ export class Console {
 
   #connected(state, detail) {
     this.frame.status.set(state, detail);
+    if (state === "lost") this.#isLost = true;
+    if (state !== "live" || !this.#isLost) return;
+    this.#isLost = false;
+    this.#name();
     // What happened in between is not known: ask again.
-    if (state === "live" && this.#route?.at === null) this.#stage.follow(this.#moment());
+    if (this.#route) this.#stage.mend(this.#moment());
   }
 
   async #name() {

@@ -1,5 +1,7 @@
 // The log as it grows: server-sent events, read by hand because EventSource sends no token.
 
+import { Silence, silenceText } from "./silence.js";
+
 const QUIET_S_MAX = 25; // bookmarks come every ten seconds
 const PAUSE_MS_MIN = 500;
 const PAUSE_MS_MAX = 10_000;
@@ -63,35 +65,25 @@ export class Live {
   }
 
   async #follow(heard) {
-    const ended = new AbortController();
-    const stop = () => ended.abort();
-    this.#stop.signal.addEventListener("abort", stop, { once: true });
-    let timer = null;
-    const alive = () => {
-      clearTimeout(timer);
-      timer = setTimeout(stop, QUIET_S_MAX * 1000);
-    };
+    const silence = new Silence(QUIET_S_MAX, this.#stop.signal);
     try {
-      alive();
       const path = `/v1/log/stream?after=${this.#tip}`;
-      const response = await this.#api.fetch(path, { signal: ended.signal });
+      const response = await this.#api.fetch(path, { signal: silence.signal });
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       this.#listener.state("live", "");
       let rest = "";
       for (;;) {
         const { value, done } = await reader.read();
         if (done) return;
-        alive();
+        silence.heard();
         heard();
         rest = this.#take(rest + value);
         if (rest.length > CHARS_MAX) throw new Error("The stream sent an event without an end.");
       }
     } catch (error) {
-      const quiet = ended.signal.aborted && !this.#stop.signal.aborted;
-      throw quiet ? new Error(`The CMS was silent for ${QUIET_S_MAX} seconds.`) : error;
+      throw silence.isOver ? new Error(silenceText(QUIET_S_MAX)) : error;
     } finally {
-      clearTimeout(timer);
-      this.#stop.signal.removeEventListener("abort", stop);
+      silence.close();
     }
   }
 

@@ -5,6 +5,7 @@ import contextlib
 import pytest
 import pytest_asyncio
 
+from tests.browser.joins import address_of
 from tests.browser.stack import a_stack
 from tests.browser.visitor import WIDE, Visitor, a_browser
 
@@ -66,7 +67,7 @@ async def look(browser):
     """The same, at a CMS that a test serves itself: `await look(client)`."""
     async with visiting(browser) as open_page:
 
-        async def open_at(client, **more):
-            return await open_page(str(client.session._base_url).rstrip("/"), **more)
+        async def open_at(client, *, url=None, **more):
+            return await open_page(url or address_of(client), **more)
 
         yield open_at

@@ -1,4 +1,4 @@
-"""A TCP proxy that can be shut: what was open breaks, and nobody comes through."""
+"""A TCP proxy that can be shut, so that what was open breaks, and that can lose a request."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ class Gate:
         self._target = parts.hostname, parts.port
         self._is_open = True
         self._writers = set()
+        self._lost = None
+
+    def lose(self, beginning):
+        """The next request that begins so never arrives, and nobody is told."""
+        self._lost = beginning
 
     def shut(self):
         self._is_open = False
@@ -38,7 +43,7 @@ class Gate:
         self._writers |= pair
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_pump(reader, ahead_writer))
+                group.create_task(_pump(reader, ahead_writer, self._loses))
                 group.create_task(_pump(ahead_reader, writer))
         except* OSError:
             pass
@@ -47,11 +52,18 @@ class Gate:
             for each in pair:
                 each.transport.abort()
 
+    def _loses(self, chunk):
+        if self._lost is None or not chunk.startswith(self._lost):
+            return False
+        self._lost = None
+        return True
 
-async def _pump(reader, writer):
+
+async def _pump(reader, writer, loses=lambda _: False):
     while chunk := await reader.read(CHUNK_BYTES):
-        writer.write(chunk)
-        await writer.drain()
+        if not loses(chunk):
+            writer.write(chunk)
+            await writer.drain()
     raise ConnectionResetError
 
 

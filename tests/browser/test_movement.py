@@ -6,8 +6,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from tests.browser.joins import a_join, step
-from tests.integration.test_cms_sequences import PREPARED, drive, driven
+from tests.browser.joins import a_join, copying, step
+from tests.integration.test_cms_sequences import PREPARED, drive
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -16,12 +16,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 async def client():
     async with a_join() as found:
         yield found
-
-
-def copying(rows_done, rows_per_s):
-    moved = {"phase": "copying", "rows_done": rows_done, "rows_total": 3000}
-    sized = {"bytes_done": rows_done * 20, "bytes_total": 60_000, "rows_per_s": rows_per_s}
-    return driven(step="mid", doing="moving", moved={**moved, **sized})
 
 
 async def test_the_bar_moves_with_the_rows(client, look):
