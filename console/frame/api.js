@@ -6,6 +6,7 @@ const KEPT_MAX = 200;
 const KEPT_CHARS_MAX = 64 * 1024 * 1024;
 const TRIES_MAX = 5;
 const PAUSE_MS = 400;
+const COMMIT_S_MAX = 20; // after that no other try begins
 const SILENT_S_MAX = 20; // a CMS itself waits up to 15 seconds for its log
 
 /** A problem that the CMS answered (RFC 9457), or that it did not answer (`code` "unreachable"). */
@@ -23,6 +24,11 @@ export class Problem extends Error {
   /** Whether it may be gone when one asks again. */
   get isPassing() {
     return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+
+  /** Whether what was asked for may have been done: nobody answered, or not the CMS itself. */
+  get mayBeDone() {
+    return ["unreachable", "unknown", "internal"].includes(this.code);
   }
 }
 
@@ -137,15 +143,22 @@ export class Api {
     return this.post("/v1/plan", { transformation, ...more });
   }
 
-  /** Commit a transformation once: an unknown outcome is asked for again under the same id. */
-  async commit(transformation, { reason = null } = {}) {
-    const body = { entry_id: madeId(), transformation, actor: this.actor, reason: reason || null };
+  /** A transformation under an id of its own: however often it is sent, it is made once at most. */
+  proposal(transformation, { reason = null } = {}) {
+    return { entry_id: madeId(), transformation, actor: this.actor, reason: reason || null };
+  }
+
+  /** Commit a proposal. Where nobody said what became of it, the problem has the code "unknown". */
+  async commit(proposal) {
+    const untilMs = performance.now() + COMMIT_S_MAX * 1000;
+    let isInDoubt = false;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.post("/v1/commit", body);
+        return await this.post("/v1/commit", proposal);
       } catch (error) {
-        const again = error instanceof Problem && (error.status === 503 || error.status === 0);
-        if (!again || attempt >= TRIES_MAX) throw error;
+        if (!(error instanceof Problem) || !error.isPassing) throw error;
+        isInDoubt ||= error.mayBeDone;
+        if (attempt >= TRIES_MAX || performance.now() > untilMs) throw isInDoubt ? unknown() : error;
         await new Promise((done) => setTimeout(done, PAUSE_MS * attempt));
       }
     }
@@ -165,6 +178,10 @@ export class Api {
 
 function unreachable(detail) {
   return new Problem({ code: "unreachable", detail });
+}
+
+function unknown() {
+  return new Problem({ code: "unknown", detail: "The CMS does not say whether the change was made." });
 }
 
 function target(path, query) {

@@ -8,7 +8,8 @@ const SAID_MAX = 4;
 const REASON_CHARS_MAX = 500;
 
 /**
- * Ask before something is done; null is no, and a reason comes with a yes.
+ * Ask before something is done; null is no, and a reason comes with a yes. Where `body` is made by
+ * a function, that gets the button, and may disable it while there is nothing to say yes to.
  * @returns {Promise<null|{reason: string}>}
  */
 export function confirm({ title, body, action, isDangerous = false, asksReason = false }) {
@@ -27,7 +28,7 @@ export function confirm({ title, body, action, isDangerous = false, asksReason =
       h(
         "form",
         { class: "stack", on: { submit: send } },
-        h("div", { class: "stack" }, body),
+        h("div", { class: "stack" }, typeof body === "function" ? body(yes) : body),
         asksReason ? field("Reason, for the log", reason, { hint: "Optional; it stays in the log for good." }) : null,
         h("div", { class: "row dialog-actions" }, no, yes),
       ),
@@ -49,7 +50,10 @@ export function modal(title, body, { class: more = "", onClosed = () => {} } = {
   );
   const before = document.activeElement;
   cross.addEventListener("click", () => dialog.close());
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  // A click beside it; one that only ends there, as when text is marked, is none.
+  let isBeside = false;
+  dialog.addEventListener("pointerdown", (event) => (isBeside = event.target === dialog));
+  dialog.addEventListener("click", (event) => isBeside && event.target === dialog && dialog.close());
   dialog.addEventListener("close", () => {
     dialog.remove();
     before?.focus?.();
@@ -60,15 +64,23 @@ export function modal(title, body, { class: more = "", onClosed = () => {} } = {
   return dialog;
 }
 
-/** A remark that goes by itself; bad news stay until they are closed. */
-export function say(text, kind = "info") {
+/** A remark that goes by itself; bad news stay until they are closed, or until their action is taken. */
+export function say(text, kind = "info", action = null) {
   const place = sayings();
   const close = button("×", { kind: "quiet", "aria-label": "Dismiss" });
   const role = kind === "bad" ? "alert" : "status";
-  const item = h("div", { class: `saying notice notice-${kind}`, role }, h("p", {}, text), close);
+  const taken = () => {
+    item.remove();
+    action.do();
+  };
+  const act = action ? button(action.text, { on: { click: taken } }) : null;
+  const item = h("div", { class: `saying notice notice-${kind}`, role, data: action ? { acts: "" } : {} }, h("p", {}, text), act, close);
   close.addEventListener("click", () => item.remove());
   if (kind !== "bad") setTimeout(() => item.remove(), SAID_MS);
-  while (place.children.length >= SAID_MAX) place.firstChild.remove();
+  // What somebody may still act on goes last.
+  while (place.children.length >= SAID_MAX) {
+    (place.querySelector(":scope > :not([data-acts])") ?? place.firstChild).remove();
+  }
   place.append(item);
 }
 

@@ -8,6 +8,7 @@ import { slot } from "../parts/slots.js";
 import { planAnswer } from "./plan_answer.js";
 import { FormError, PlanForm } from "./plan_form.js";
 import { title } from "./sequences_words.js";
+import { guarded, submit } from "./submitting.js";
 
 export const view = {
   title: "Plan",
@@ -20,6 +21,7 @@ class PlanView {
   #nodes = [];
   #asked = null; // what is on show and of the form as it stands: {plan, transformation}
   #edits = 0;
+  #isAsking = false;
 
   constructor(root, context) {
     this.#context = context;
@@ -138,21 +140,41 @@ class PlanView {
   }
 
   async #submit() {
+    if (this.#isAsking) return;
+    this.#isAsking = true;
     const { plan, transformation } = this.#asked;
+    const { kind } = plan.sequence;
     const answer = await this.#context.confirm({
-      title: `Begin the ${plan.sequence.kind}?`,
+      title: `Begin the ${kind}?`,
       body: h("p", {}, `${title(plan.sequence)}: ${consequence(plan)}`),
-      action: `Begin the ${plan.sequence.kind}`,
+      action: `Begin the ${kind}`,
       asksReason: true,
     });
+    this.#isAsking = false;
     if (answer === null) return;
-    try {
-      const { result } = await this.#context.api.commit(transformation, { reason: answer.reason });
-      this.#context.say(`Sequence ${result.sequence} has begun.`, "good");
-      this.#context.go({ view: "sequences", at: null, params: { id: result.sequence } });
-    } catch (error) {
-      this.#failed(error);
-    }
+    const proposal = this.#context.api.proposal(transformation, answer);
+    await this.#send({ proposal, what: `the ${kind}`, done: ({ result }) => this.#begun(result) });
+  }
+
+  /** A second submit would be another change: while this one is in doubt its own id is asked for. */
+  async #send(change) {
+    this.#asked = null;
+    this.answer.querySelector("#plan-submit").disabled = true;
+    this.#warn("This was submitted; plan it again to see what would be done now.");
+    await guarded(this.#context, async () => {
+      try {
+        await submit(this.#context, change);
+      } catch (error) {
+        // Somebody may have gone to another view meanwhile.
+        if (!this.answer.isConnected) throw error;
+        this.#failed(error);
+      }
+    });
+  }
+
+  #begun({ sequence }) {
+    this.#context.say(`Sequence ${sequence} has begun.`, "good");
+    this.#context.go({ view: "sequences", at: null, params: { id: sequence } });
   }
 
   #past(epoch) {
@@ -175,7 +197,11 @@ class PlanView {
 }
 
 function consequence(plan) {
-  const rows = plan.transfers.length === 0 ? "no rows are moved" : `about ${count(plan.rows)} rows are moved`;
+  const rows = plan.transfers.length === 0 ? "no rows are moved" : moved(plan.rows);
   const weakest = plan.weakest === null ? "" : `, no range is read from fewer than ${plan.weakest} replicas on the way`;
   return `the ranges concerned are locked until it ends, ${rows}${weakest}.`;
+}
+
+function moved(rows) {
+  return rows === null ? "rows are moved (nobody has reported how many)" : `about ${count(rows)} rows are moved`;
 }

@@ -1,44 +1,54 @@
 // What an operator can do to a sequence: turn it back, or take its due step where no driver does.
 
-import { badge } from "../parts/cards.js";
 import { fill, h } from "../parts/dom.js";
 import { count } from "../parts/format.js";
 import { button } from "../parts/forms.js";
+import { absentChoices, items, refusal } from "./sequences_choices.js";
 import { ofCancel, ofStep } from "./sequences_consequences.js";
 import { gaining, isDriven, named, nodeName, now, stepKind } from "./sequences_words.js";
+import { guarded, submit } from "./submitting.js";
 
 const BY_HAND = new Set(["start", "finish"]);
-const ABSENT = new Set(["down", "unknown"]);
 
 /** Buttons, for those who may and while it is the newest epoch that they see. */
 export function actionsFor(context, id, moment) {
   if (!context.can("operator") || !moment.isLive) return [];
   return [
-    button("Resume", { id: "resume", on: { click: () => guarded(context, () => resume(context, id)) } }),
-    button("Cancel", { id: "cancel", kind: "danger", on: { click: () => guarded(context, () => cancel(context, id)) } }),
+    button("Resume", { id: "resume", on: { click: () => ask(context, () => askResume(context, id)) } }),
+    button("Cancel", { id: "cancel", kind: "danger", on: { click: () => ask(context, () => askCancel(context, id)) } }),
   ];
 }
 
-async function guarded(context, work) {
-  try {
-    await work();
-  } catch (error) {
-    const remedy = error.remedy ? ` ${error.remedy}` : "";
-    context.say(`${error.message}${remedy}`, "bad");
-  }
+let isAsking = false;
+
+/** One question at a time, however often somebody clicks; what is answered yes is submitted. */
+async function ask(context, question) {
+  if (isAsking) return;
+  isAsking = true;
+  await guarded(context, async () => {
+    let change;
+    try {
+      change = await question();
+    } finally {
+      isAsking = false;
+    }
+    if (change) await submit(context, change);
+  });
 }
 
-async function cancel(context, id) {
+async function askCancel(context, id) {
   const view = await newest(context, id);
-  if (!view) return;
+  if (!view) return null;
   const plan = await context.api.plan(cancelling(id));
   if (plan.outcome !== "accepted") {
     context.say(refusal(plan.problem), "bad");
-    return;
+    return null;
   }
   const means = h("ul", { class: "plain", id: "consequences", "aria-live": "polite" });
   fill(means, items(ofCancel(plan)));
-  const choices = await absentChoices(context, view, (dead) => guarded(context, () => replan(context, cancelling(id, dead), means)));
+  const choices = await absentChoices(context, waitedFor(view), (dead, isStill) =>
+    guarded(context, () => replan(context, cancelling(id, dead), { means, isStill })),
+  );
   const answer = await context.confirm({
     title: `Cancel the ${view.kind} of ${nodeName(view.node)}?`,
     body: [means, choices.element],
@@ -46,10 +56,17 @@ async function cancel(context, id) {
     isDangerous: true,
     asksReason: true,
   });
-  if (answer === null) return;
-  const transformation = cancelling(id, choices.chosen());
-  const { epoch } = await context.api.commit(transformation, { reason: answer.reason });
-  context.say(`Sequence ${id} turns back since epoch ${count(epoch)}.`, "good");
+  if (answer === null) return null;
+  return {
+    proposal: context.api.proposal(cancelling(id, choices.chosen()), answer),
+    what: `the cancel of sequence ${id}`,
+    done: ({ epoch }) => context.say(`Sequence ${id} turns back since epoch ${count(epoch)}.`, "good"),
+  };
+}
+
+/** Those who drop what they have got. */
+function waitedFor(view) {
+  return gaining(view).filter((node) => !view.dead.includes(node));
 }
 
 function cancelling(id, dead = []) {
@@ -57,19 +74,16 @@ function cancelling(id, dead = []) {
 }
 
 /** Other nodes are dead than before, so other ones have to agree. */
-async function replan(context, transformation, means) {
+async function replan(context, transformation, { means, isStill }) {
   const plan = await context.api.plan(transformation);
+  if (!isStill()) return;
   fill(means, items(plan.outcome === "accepted" ? ofCancel(plan) : [refusal(plan.problem)]));
 }
 
-function items(texts) {
-  return texts.map((text) => h("li", {}, text));
-}
-
 /** Drivers go on by themselves; this says what keeps them from it, and takes the step where one may. */
-async function resume(context, id) {
+async function askResume(context, id) {
   const view = await newest(context, id);
-  if (!view) return;
+  if (!view) return null;
   const transformation = dueStep(view);
   const plan = BY_HAND.has(view.due) ? await context.api.plan(transformation) : null;
   const isPossible = plan?.outcome === "accepted";
@@ -83,9 +97,12 @@ async function resume(context, id) {
     action: isPossible ? `Take the step ${view.due} now` : "Understood",
     asksReason: isPossible,
   });
-  if (answer === null || !isPossible) return;
-  const { epoch } = await context.api.commit(transformation, { reason: answer.reason || "resumed by hand" });
-  context.say(`${view.due} was taken at epoch ${count(epoch)}.`, "good");
+  if (answer === null || !isPossible) return null;
+  return {
+    proposal: context.api.proposal(transformation, { reason: answer.reason || "resumed by hand" }),
+    what: `the step ${view.due} of sequence ${id}`,
+    done: ({ epoch }) => context.say(`${view.due} was taken at epoch ${count(epoch)}.`, "good"),
+  };
 }
 
 function dueStep(view) {
@@ -113,34 +130,9 @@ function impossible(view, plan) {
   return `${why} Drivers go on by themselves; if none runs, start one with “ringlog driver”.`;
 }
 
-/** Nodes that gain by it and do not answer: each may be declared dead, so that nobody waits for it. */
-async function absentChoices(context, view, onChosen) {
-  const { nodes } = await context.api.get("/v1/nodes");
-  const waited = new Set(gaining(view).filter((node) => !view.dead.includes(node)));
-  const absent = nodes.filter((item) => waited.has(item.id) && ABSENT.has(item.liveness));
-  const boxes = absent.map((item) => h("input", { type: "checkbox", value: item.id }));
-  const chosen = () => boxes.filter((box) => box.checked).map((box) => Number(box.value));
-  const element = absent.length
-    ? h(
-        "fieldset",
-        { class: "choices", on: { change: () => onChosen(chosen()) } },
-        h("legend", {}, "Not there now, and waited for unless declared dead"),
-        absent.map((item, index) =>
-          h("label", { class: "choice" }, boxes[index], ` ${nodeName(item.id)} `, badge(item.liveness, "bad")),
-        ),
-      )
-    : null;
-  return { element, chosen };
-}
-
 async function newest(context, id) {
   const { sequences } = await context.api.get("/v1/sequences");
   const view = sequences.find((item) => item.id === id);
   if (!view) context.say(`Sequence ${id} is over; nothing was changed.`);
   return view;
-}
-
-function refusal(problem) {
-  const remedy = problem.remedy ? ` To go on, ${problem.remedy}.` : "";
-  return `Refused (${problem.code}): ${problem.detail}.${remedy}`;
 }
