@@ -3,6 +3,7 @@
 import { fill, h } from "../parts/dom.js";
 import { count } from "../parts/format.js";
 import { button } from "../parts/forms.js";
+import { askRetire } from "./sequences_retiring.js";
 import { absentChoices, items, refusal } from "./sequences_choices.js";
 import { ofCancel, ofStep } from "./sequences_consequences.js";
 import { gaining, isDriven, named, nodeName, now, stepKind } from "./sequences_words.js";
@@ -46,7 +47,7 @@ async function askCancel(context, id) {
   }
   const means = h("ul", { class: "plain", id: "consequences", "aria-live": "polite" });
   fill(means, items(ofCancel(plan)));
-  const choices = await absentChoices(context, waitedFor(view), (dead, isStill) =>
+  const choices = await absentChoices(context, waitedFor(plan, view), (dead, isStill) =>
     guarded(context, () => replan(context, cancelling(id, dead), { means, isStill })),
   );
   const answer = await context.confirm({
@@ -64,9 +65,10 @@ async function askCancel(context, id) {
   };
 }
 
-/** Those who drop what they have got. */
-function waitedFor(view) {
-  return gaining(view).filter((node) => !view.dead.includes(node));
+/** Those who have to apply the cancel, and those who drop what they have got. */
+function waitedFor(plan, view) {
+  const voters = (plan.barrier?.groups ?? []).flatMap((item) => item.group);
+  return [...gaining(view), ...voters].filter((node) => !view.dead.includes(node));
 }
 
 function cancelling(id, dead = []) {
@@ -84,6 +86,7 @@ async function replan(context, transformation, { means, isStill }) {
 async function askResume(context, id) {
   const view = await newest(context, id);
   if (!view) return null;
+  if (view.due === "retire") return askRetire(context, view);
   const transformation = dueStep(view);
   const plan = BY_HAND.has(view.due) ? await context.api.plan(transformation) : null;
   const isPossible = plan?.outcome === "accepted";
@@ -91,7 +94,7 @@ async function askResume(context, id) {
     title: `Resume the ${view.kind} of ${nodeName(view.node)}`,
     body: [
       h("p", {}, now(view)),
-      h("p", {}, isPossible ? possible(view, plan, transformation) : impossible(view, plan)),
+      h("p", {}, isPossible ? possible(view, plan, transformation) : impossible(plan)),
       isPossible ? h("ul", { class: "plain", id: "consequences" }, items(ofStep(plan, view.due))) : null,
     ],
     action: isPossible ? `Take the step ${view.due} now` : "Understood",
@@ -121,13 +124,12 @@ function possible(view, plan, transformation) {
   return `The step ${view.due} can be taken now${who}; it would be epoch ${count(plan.epoch + 1)}.${driven}`;
 }
 
-function impossible(view, plan) {
+function impossible(plan) {
   if (plan) return `The step cannot be taken yet. ${refusal(plan.problem)}`;
-  const why =
-    view.due === "mid"
-      ? "The step mid has to bring receipts for the rows that were moved, which only a driver can make."
-      : "Before the step retire a driver notes what has to be cleaned up.";
-  return `${why} Drivers go on by themselves; if none runs, start one with “ringlog driver”.`;
+  return (
+    "The step mid has to bring receipts for the rows that were moved, which only a driver can make. " +
+    "Drivers go on by themselves; if none runs, start one with “ringlog driver”."
+  );
 }
 
 async function newest(context, id) {
