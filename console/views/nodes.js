@@ -5,7 +5,7 @@ import { badge, card, empty } from "../parts/cards.js";
 import { bytes, count, duration } from "../parts/format.js";
 import { table } from "../parts/tables.js";
 import { LagKeeper } from "./nodes_lags.js";
-import { nodePanel } from "./nodes_panel.js";
+import { NodePanel } from "./nodes_panel.js";
 import { LIVENESS, STATES, heldBytes, heldRows } from "./nodes_words.js";
 import { sparkline } from "../parts/sparkline.js";
 
@@ -30,11 +30,10 @@ class NodesView {
     this.#context = context;
     this.summary = h("div", { class: "row summary" });
     this.nothing = h("div");
-    this.panel = h("div", { class: "stack", id: "node-panel" });
+    this.panel = new NodePanel(context);
     this.table = this.#table();
     this.list = card("All nodes", { actions: [this.summary] }, this.table.element);
-    this.panel.hidden = true;
-    fill(this.#root, h("div", { class: "stack" }, this.nothing, this.panel, this.list));
+    fill(this.#root, h("div", { class: "stack" }, this.nothing, this.panel.element, this.list));
   }
 
   async show(moment) {
@@ -71,17 +70,12 @@ class NodesView {
 
   async #choose(nodes, moment) {
     const { node: wanted } = moment.params;
-    this.panel.hidden = !wanted;
     if (!wanted) {
-      fill(this.panel);
+      this.panel.hide();
       return;
     }
     const node = nodes.find((item) => String(item.id) === wanted);
-    const isOpen = this.panel.querySelector("details")?.open ?? false;
-    const panel = await nodePanel(this.#context, { node, wanted, moment, line: node && this.#line(node, "panel") });
-    fill(this.panel, panel);
-    const details = this.panel.querySelector("details");
-    if (details) details.open = isOpen;
+    await this.panel.show({ node, wanted, moment, line: node && this.#line(node, "panel") });
   }
 
   #table() {

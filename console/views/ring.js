@@ -4,9 +4,10 @@ import { fill, h } from "../parts/dom.js";
 import { card, empty } from "../parts/cards.js";
 import { count, counted } from "../parts/format.js";
 import { field, reselect, select } from "../parts/forms.js";
+import { slot } from "../parts/slots.js";
 import { MARKS, RingCanvas } from "./ring_canvas.js";
 import { PHASES, movingRanges, ownerAt, placementKey, rangeAt, rangeNamed, ringModel, shares } from "./ring_model.js";
-import { chosenPanel } from "./ring_panels.js";
+import { chosenOf, chosenPanel } from "./ring_panels.js";
 import { movingTable, nodeTable, swatch } from "./ring_tables.js";
 import { Tooltip } from "./ring_tooltip.js";
 import { coloured } from "./ring_colours.js";
@@ -72,7 +73,7 @@ class RingView {
     });
     this.middle = h("div", { class: "ring-middle", "aria-hidden": "true" });
     this.legend = h("ul", { class: "ring-legend" });
-    this.panel = h("div", { class: "stack", id: "ring-panel" });
+    this.panel = slot({ class: "stack", id: "ring-panel" });
     this.nodes = nodeTable(context);
     this.moving = movingTable(context);
     this.movingCard = card("Ranges being moved", this.moving.element);
@@ -88,7 +89,7 @@ class RingView {
       "div",
       { class: "ring-layout" },
       h("section", { class: "card ring-card", "aria-label": "Ring" }, controls, figure, this.legend),
-      h("div", { class: "stack" }, this.panel, this.movingCard, card("Ownership", this.nodes.element)),
+      h("div", { class: "stack" }, this.panel.element, this.movingCard, card("Ownership", this.nodes.element)),
     );
     fill(this.#root, this.nothing, this.whole);
   }
@@ -153,9 +154,8 @@ class RingView {
   async #choose() {
     const { moment, keyspace } = this.#shown;
     const chosen = { model: this.#model, moving: this.#moving, keyspace, moment };
-    const panel = await chosenPanel(this.#context, chosen);
-    fill(this.panel, panel);
-    this.panel.hidden = panel === null;
+    const found = await chosenOf(this.#context, chosen);
+    this.panel.show(found, () => chosenPanel(this.#context, found));
   }
 
   #hover(place, event) {

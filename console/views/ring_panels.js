@@ -8,21 +8,32 @@ import { sequenceLink, writersOf } from "./ring_tables.js";
 
 const TOKENS_MAX = 64;
 
-/** The card for what the address names, or null. */
-export async function chosenPanel(context, chosen) {
-  const { params } = chosen.moment;
-  if (params.node) return nodePanel(context, chosen, Number(params.node));
-  if (params.token) return rangePanel(context, chosen, params.token);
-  return null;
+/** What is known of what the address names, as a value, or null. */
+export async function chosenOf(context, chosen) {
+  const { at, params } = chosen.moment;
+  const found = params.node ? nodeOf(chosen, Number(params.node)) : params.token ? await rangeOf(context, chosen, params.token) : null;
+  return found && { ...found, at, params };
 }
 
-function nodePanel(context, { model, moving, moment }, id) {
+/** The card for that. */
+export function chosenPanel(context, chosen) {
+  if (chosen === null) return null;
+  return chosen.id === undefined ? rangePanel(context, chosen) : nodePanel(context, chosen);
+}
+
+function nodeOf({ model, moving, moment }, id) {
   const node = model.nodes.get(id);
-  if (!node) {
-    return card(`Node ${id}`, { actions: [closeLink(context)] }, h("p", {}, `There is no node ${id} at epoch ${moment.epoch}.`));
-  }
+  if (!node) return { id, epoch: moment.epoch };
+  const { state, address, rack, primary } = node;
   const tokens = model.tokens.filter((_, index) => model.owners[index] === id);
   const own = moving.filter((range) => range.gaining.includes(id) || range.losing.includes(id));
+  return { id, node: { state, address, rack, primary }, tokens, moving: own.length };
+}
+
+function nodePanel(context, { id, epoch, node, tokens, moving }) {
+  if (!node) {
+    return card(`Node ${id}`, { actions: [closeLink(context)] }, h("p", {}, `There is no node ${id} at epoch ${epoch}.`));
+  }
   return card(
     `Node ${id}`,
     { actions: [nodeLink(context, id, "All of this node"), closeLink(context)] },
@@ -31,7 +42,7 @@ function nodePanel(context, { model, moving, moment }, id) {
       ["Address", node.address],
       ["Datacenter / rack", node.rack],
       ["Primary of", share(node.primary)],
-      ["Moving", own.length ? `${counted(own.length, "range")} to or from it` : null],
+      ["Moving", moving ? `${counted(moving, "range")} to or from it` : null],
       ["Tokens", tokenList(context, tokens)],
     ]),
   );
@@ -57,29 +68,40 @@ function tokenList(context, tokens) {
   );
 }
 
-async function rangePanel(context, { model, moving, keyspace, moment }, token) {
+async function rangeOf(context, { model, moving, keyspace, moment }, token) {
   const place = token === MINIMUM ? 1 : position(token);
-  if (!Number.isFinite(place) || model.tokens.length === 0) {
-    return card("Range", { actions: [closeLink(context)] }, h("p", {}, "There is no such range at this epoch."));
-  }
+  if (!Number.isFinite(place) || model.tokens.length === 0) return { range: null };
   const whole = rangeNamed(model, token) ?? rangeAt(model, place);
   // A move may have split the range: then the part that is meant is shown.
   const part = moving.find((range) => range.right === token) ?? null;
-  const range = part ?? whole;
+  const { left, right, from, to } = part ?? whole;
   const owners = keyspace ? await ownersOf(context, moment, keyspace.name, token) : null;
+  return {
+    range: { left, right, part: to - from },
+    primary: whole.owner?.id ?? null,
+    keyspace: keyspace?.name ?? null,
+    owners: owners && { readers: owners.readers, writers: owners.writers },
+    moved: part && { sequence: part.sequence, kind: part.kind, phase: part.phase },
+  };
+}
+
+function rangePanel(context, { range, primary, keyspace, owners, moved }) {
+  if (!range) {
+    return card("Range", { actions: [closeLink(context)] }, h("p", {}, "There is no such range at this epoch."));
+  }
   return card(
     "Range",
     { actions: [closeLink(context)] },
     facts([
       ["From, not with", h("span", { class: "mono" }, range.left)],
       ["To, and with", h("span", { class: "mono" }, range.right)],
-      ["Part of the ring", share(range.to - range.from)],
-      ["Primary", whole.owner ? nodeLink(context, whole.owner.id) : "nobody"],
-      ["Keyspace", keyspace?.name ?? "none yet"],
+      ["Part of the ring", share(range.part)],
+      ["Primary", primary === null ? "nobody" : nodeLink(context, primary)],
+      ["Keyspace", keyspace ?? "none yet"],
       ["Readers", owners && nodeList(context, owners.readers)],
       ["Writers", owners && writersOf(owners)],
-      ["Moved by", part && sequenceLink(context, part)],
-      ["Which is", part && PHASES[part.phase]],
+      ["Moved by", moved && sequenceLink(context, moved)],
+      ["Which is", moved && PHASES[moved.phase]],
     ]),
   );
 }
