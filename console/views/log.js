@@ -7,7 +7,7 @@ import { button, field, input } from "../parts/forms.js";
 import { seamText } from "./log_reading.js";
 import { rejectionsCard } from "./log_rejections.js";
 import { logTable } from "./log_table.js";
-import { filterOf, isFiltering, matching, readPage, ROWS, ROWS_SLIDING, search, SEARCHED_MAX } from "./log_window.js";
+import { extended, filterOf, isFiltering, readPage, ROWS, ROWS_SLIDING, search, SEARCHED_MAX } from "./log_window.js";
 
 const NUMBER = /^\d{1,15}$/;
 const TYPED_MS = 350;
@@ -82,11 +82,8 @@ class LogView {
   /** With the entries that the stream brought, where none is missing between. */
   #extend(top, filter) {
     const news = this.#context.recent().filter((entry) => entry.epoch > this.#page.top && entry.epoch <= top);
-    if (news.length !== top - this.#page.top || filter.node) return false;
-    const added = matching(news, filter).reverse();
-    const entries = [...added, ...this.#page.entries].slice(0, ROWS);
-    const isCut = added.length + this.#page.entries.length > ROWS;
-    this.#page = { ...this.#page, entries, top, from: isCut ? entries.at(-1).epoch : this.#page.from };
+    if (news.length !== top - this.#page.top) return false;
+    this.#page = extended(this.#page, news, filter, top);
     this.#top = top;
     return true;
   }

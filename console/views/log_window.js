@@ -20,6 +20,7 @@ const CHUNK = 1_000;
  * @property {number} top  the newest epoch that was looked at
  * @property {number} from  the oldest
  * @property {import("./log_reading.js").Seam|null} seam  where what is kept begins, if that was met
+ * @property {Set<number>} sequences  of the node that the filter names, as far as they were met
  */
 
 export function filterOf({ kind = "", actor = "", node = "", keyspace = "" }) {
@@ -41,7 +42,7 @@ export async function readPage(api, { top, newest }, signal, rows = ROWS) {
     return { ...(await readPage(api, { top: last, newest }, signal, rows)), seam };
   }
   const from = Math.max(1, top - rows + 1, (seam?.epoch ?? 0) + 1);
-  return { entries: entries.reverse(), top, from: Math.min(from, top), seam };
+  return { entries: entries.reverse(), top, from: Math.min(from, top), seam, sequences: new Set() };
 }
 
 /** What matches before and at `top`, until the page is full, enough was searched or no more is kept. */
@@ -50,22 +51,34 @@ export async function search(api, filter, top, signal) {
   let from = top + 1;
   let found = [];
   let seam = null;
+  const sequences = new Set();
   while (from > 1 && !seam && top - from + 1 < SEARCHED_MAX && found.length < ROWS) {
     const after = Math.max(0, from - 1 - CHUNK);
     const part = await read(api, after, from - 1, signal);
     seen.push(...part.entries.reverse());
     seam = part.seam;
     from = Math.min(from, Math.max(after, seam?.epoch ?? 0) + 1);
-    found = matching(seen, filter);
+    // A Prepare that is met later, further back, tells of steps that were met before.
+    found = matching(seen, filter, sequences);
   }
   const entries = found.slice(0, ROWS);
   // A full page ends the search where its last match is.
-  return { entries, top, from: found.length > ROWS ? entries.at(-1).epoch : Math.min(from, top), seam };
+  return { entries, top, from: found.length > ROWS ? entries.at(-1).epoch : Math.min(from, top), seam, sequences };
 }
 
-/** Steps of a sequence name it alone, so the node of its Prepare counts for them. */
-export function matching(entries, filter) {
-  const sequences = new Set();
+/** The page with entries on top that came since, oldest first. */
+export function extended(page, news, filter, top) {
+  const added = matching(news, filter, page.sequences).reverse();
+  const entries = [...added, ...page.entries].slice(0, ROWS);
+  const isCut = added.length + page.entries.length > ROWS;
+  return { ...page, entries, top, from: isCut ? entries.at(-1).epoch : page.from };
+}
+
+/**
+ * Steps of a sequence name it alone, so the node of its Prepare counts for them: `sequences` has
+ * those that are known, and gets those that are met here.
+ */
+function matching(entries, filter, sequences) {
   if (filter.node) {
     for (const entry of entries) {
       if (entry.kind.startsWith("Prepare") && concerns(entry, filter.node)) sequences.add(entry.epoch);

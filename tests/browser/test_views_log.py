@@ -7,6 +7,8 @@ from playwright.async_api import expect
 
 from client.proposals import Proposal
 from metadata.directory import NodeId
+from tests.browser.joins import a_join, step
+from tests.integration.test_cms_sequences import PREPARED
 from transformations.extensions import SetExtension
 from transformations.leave import PrepareLeave
 
@@ -48,15 +50,15 @@ async def test_an_entry_opens_with_its_difference(stack, visit):
 
 
 @pytest.mark.parametrize(
-    ("field", "text", "expected"),
+    ("field", "text", "cell", "expected"),
     [
-        ("kind", "createtable", r"^table shop\.orders"),
-        ("actor", "ann", "."),
-        ("node", "2", r"node 2\b|sequence"),
-        ("keyspace", "shop", r"shop"),
+        ("kind", "createtable", ".log-what", r"^table shop\.orders"),
+        ("actor", "ann", "td:last-child", r"^ann$"),
+        ("node", "2", ".log-what", r"node 2\b|sequence"),
+        ("keyspace", "shop", ".log-what", r"shop"),
     ],
 )
-async def test_entries_are_filtered(stack, visit, field, text, expected):
+async def test_entries_are_filtered(stack, visit, field, text, cell, expected):
     visitor = await visit(role="viewer")
     await visitor.open("log")
     everything = await rows(visitor.page).count()
@@ -65,9 +67,26 @@ async def test_entries_are_filtered(stack, visit, field, text, expected):
 
     await expect(visitor.page).to_have_url(re.compile(rf"#/log\?{field}={text}$"))
     await expect(visitor.page.locator("#log-note")).to_contain_text("match")
-    found = await visitor.page.locator(".log-table .log-what").all_inner_texts()
+    found = await rows(visitor.page).locator(cell).all_inner_texts()
     assert 0 < len(found) < everything
     assert all(re.search(expected, item) for item in found), found
+
+
+async def test_the_tail_of_one_node_is_not_read_anew_with_every_entry(look):
+    async with a_join() as client:
+        visitor = await look(client)
+        page = visitor.page
+        await visitor.open("log?node=4")
+        await expect(rows(page).first).to_have_attribute("data-epoch", str(PREPARED))
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+
+        await client.set(1)
+        # Names its sequence alone, whose Prepare was read before.
+        assert await step(client) == "start"
+
+        await expect(rows(page).first).to_have_attribute("data-epoch", str(PREPARED + 2))
+        assert [url for url in asked if "/v1/log?" in url] == []
 
 
 async def test_pages_lead_far_back_and_hold_few_rows(stack, visit):
