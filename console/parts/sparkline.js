@@ -6,8 +6,11 @@ const WIDTH = 96;
 const HEIGHT = 20;
 const PADDING = 2;
 
-/** `update` takes numbers, oldest first; null leaves a gap. A stretched one is as wide as its place. */
-export function sparkline({ label = "", isStretched = false } = {}) {
+/**
+ * `update` takes numbers, oldest first; null leaves a gap. A stretched one is as wide as its place.
+ * Its height stands for the largest value, or for `least` where all are smaller.
+ */
+export function sparkline({ label = "", isStretched = false, least = 1 } = {}) {
   const line = svg("path", { class: "sparkline-line", "vector-effect": "non-scaling-stroke" });
   const area = svg("path", { class: "sparkline-area" });
   const last = svg("circle", { class: "sparkline-last", r: 2 });
@@ -18,10 +21,10 @@ export function sparkline({ label = "", isStretched = false } = {}) {
     line,
     isStretched ? null : last,
   );
-  return { element, update: (values, text = label) => draw({ element, line, area, last }, values, text) };
+  return { element, update: (values, text = label) => draw({ element, line, area, last, least }, values, text) };
 }
 
-function draw({ element, line, area, last }, values, text) {
+function draw({ element, line, area, last, least }, values, text) {
   element.setAttribute("aria-label", text);
   const known = values.filter((value) => value !== null && value !== undefined);
   last.setAttribute("visibility", known.length ? "visible" : "hidden");
@@ -30,7 +33,7 @@ function draw({ element, line, area, last }, values, text) {
     area.setAttribute("d", "");
     return;
   }
-  const top = Math.max(1, ...known);
+  const top = Math.max(least, ...known);
   const step = (WIDTH - 2 * PADDING) / Math.max(1, values.length - 1);
   const y = (value) => HEIGHT - PADDING - (value / top) * (HEIGHT - 2 * PADDING);
   const points = values

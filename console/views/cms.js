@@ -49,7 +49,7 @@ class CmsView {
   async show(moment) {
     const { api } = this.#context;
     const [cms, last] = await Promise.all([api.component("cms", moment), newest(api, moment)]);
-    this.members.update(cms.members.map((member) => ({ ...member, isSequencing: isNamed(member, last) })));
+    this.members.update(cms.members.map((member) => ({ ...member, isSequencing: last !== null && isNamed(member, last.committed_by) })));
     fill(this.change, reconfiguration(cms.reconfiguration), sequencer(last));
     this.past.hidden = moment.isLive;
     this.measured.hidden = this.refused.hidden = !moment.isLive;
@@ -58,16 +58,16 @@ class CmsView {
       api.get("/healthz", { signal: moment.signal }),
       api.text("/metrics", { signal: moment.signal }),
     ]);
-    this.#live(health, samples(text));
+    this.#live(health, samples(text), cms.members);
   }
 
-  #live(health, found) {
+  #live(health, found, members) {
     throughput.observe(health.epoch, performance.now());
     const over = throughput.now === null ? "measuring …" : ` over the last ${duration(Math.round(throughput.spanS))}`;
     const speed = throughput.now === null ? null : h("strong", {}, rate(throughput.now, "commits"));
     fill(this.speed, speed, h("span", { class: "muted" }, over));
     this.line.update(throughput.values, `Commits per second of late: now ${rate(throughput.now, "commits")}`);
-    fill(this.now, process(health, found));
+    fill(this.now, process(health, found, members));
     this.refusals.update(byLabel(found, "ringlog_rejections_total", "code"));
     this.problems.update(byLabel(found, "ringlog_problems_total", "code"));
   }
@@ -80,8 +80,8 @@ async function newest(api, moment) {
 }
 
 /** Names in the address book have no dashes, those of processes may. */
-function isNamed(member, entry) {
-  return entry !== null && member.name === entry.committed_by.replaceAll("-", "_");
+function isNamed(member, process) {
+  return member.name === process.replaceAll("-", "_");
 }
 
 function sequencer(entry) {
@@ -89,11 +89,12 @@ function sequencer(entry) {
   return h("p", { class: "muted" }, `Epoch ${count(entry.epoch)} was decided by ${entry.committed_by}, ${time(entry.committed_at)}.`);
 }
 
-function process(health, found) {
+function process(health, found, members) {
   const latency = mean(found, "ringlog_commit_seconds", { outcome: "committed" });
   const status = badge(health.status, health.status === "ok" ? "good" : "bad", health.detail);
   return facts([
-    ["Name", health.name],
+    ["Process", health.name],
+    ["Member", members.find((member) => isNamed(member, health.name))?.name ?? "none: it is not in the address book"],
     ["Status", [status, health.detail ? ` ${health.detail}` : null]],
     ["Role", health.sequencing ? badge("sequences", "accent", "It decides the order of entries") : badge("forwards", "quiet", "Another process decides the order")],
     ["Tip", count(health.epoch)],

@@ -9,6 +9,8 @@ import { NodePanel } from "./nodes_panel.js";
 import { LIVENESS, STATES, heldBytes, heldRows } from "./nodes_words.js";
 import { sparkline } from "../parts/sparkline.js";
 
+const LAG_NOTABLE = 10; // epochs; a smaller lag is a low line
+
 export const view = {
   title: "Nodes",
   refreshS: 2,
@@ -108,7 +110,7 @@ class NodesView {
   /** The line of one node; each place has its own. */
   #line(node, place) {
     const key = `${node.id} ${place}`;
-    if (!this.#lines.has(key)) this.#lines.set(key, sparkline());
+    if (!this.#lines.has(key)) this.#lines.set(key, sparkline({ least: LAG_NOTABLE }));
     const line = this.#lines.get(key);
     const values = lags.of(node.id);
     line.update(values, `Lag of node ${node.id}: now ${count(node.lag)}, at most ${count(Math.max(0, ...values))} in ${duration(lags.seconds)}`);

@@ -7,7 +7,10 @@ from playwright.async_api import expect
 
 from client.proposals import Proposal
 from metadata.directory import NodeId
+from tests.browser.joins import a_join
 from tests.browser.visitor import NARROW
+from tests.integration.test_cms_reports import tell
+from tests.integration.test_cms_sequences import PREPARED
 from transformations.extensions import SetExtension
 from transformations.leave import PrepareLeave
 
@@ -83,6 +86,19 @@ async def test_a_node_that_stops_falls_behind_before_ones_eyes(stack, visit):
     await expect(line).to_have_attribute("d", ENDS_LOW)
 
 
+async def test_a_lag_of_one_epoch_is_a_low_line(look):
+    async with a_join() as client:
+        await tell(client, 1, PREPARED - 1)
+        visitor = await look(client)
+        await visitor.open("nodes")
+
+        line = row(visitor.page, 1).get_by_role("img", name="Lag of node 1: now 1,")
+        path = line.locator(".sparkline-line")
+        await expect(path).to_have_attribute("d", POINTS)
+        # Of twenty; the smaller, the higher, and 18 is none.
+        assert 15 < heights(await path.get_attribute("d"))[-1] < 18
+
+
 async def test_the_past_says_nothing_of_liveness(stack, visit):
     visitor = await visit(role="viewer")
     tip = await stack.tip()
@@ -138,6 +154,9 @@ async def test_the_cms_says_who_sequences_and_what_was_refused(stack, visit):
     refused = page.get_by_role("region", name="Rejections by code")
     await expect(refused.locator("tr").filter(has_text=problem.code)).to_have_count(1)
     await expect(page.locator(".figure")).to_contain_text("commits/s")
+    # The same one by both of its names.
+    await expect(page.locator("dt:text-is('Process') + dd")).to_have_text("cms-1")
+    await expect(page.locator("dt:text-is('Member') + dd")).to_have_text("cms_1")
 
 
 async def test_throughput_rises_with_commits(stack, visit):
