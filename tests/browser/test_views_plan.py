@@ -1,9 +1,24 @@
 """Plans in the browser: figures of what would be, refusals that explain, and who may submit."""
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
+from tests.integration.test_cms_sequences import joining, without_sequence
+from tests.integration.test_cms_serving import served
+
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def figure(answer, name):
+    return answer.locator(f"dt:text-is('{name}') + dd")
+
+
+def seconds(text):
+    """Of a duration such as "3 min 20 s"."""
+    parts = re.findall(r"([\d.]+) (ms|s|min)", text)
+    return sum(float(number) * {"ms": 0.001, "s": 1, "min": 60}[unit] for number, unit in parts)
 
 
 async def planned(visitor, address):
@@ -19,12 +34,42 @@ async def test_a_move_shows_rows_locks_and_voters(stack, visit):
     answer = await planned(visitor, "plan?change=move&node=2")
 
     await expect(answer).to_contain_text("Move of node 2 is possible")
-    for text in ("Rows to move", "Bytes to move", "Predicted time", "of the ring", "2 replicas"):
-        await expect(answer).to_contain_text(text)
+    rows = figure(answer, "Rows to move")
+    await expect(rows).to_have_text(re.compile(r"^\d+$"))
+    await expect(figure(answer, "Bytes to move")).to_have_text(re.compile(r"^[\d.]+ (B|KiB)$"))
+    await expect(figure(answer, "Locked")).to_have_text(re.compile(r"^[\d.]+% of the ring$"))
+    await expect(figure(answer, "Weakest moment")).to_have_text("2 replicas")
     await expect(visitor.page.locator("#plan-voters")).to_contain_text("2 of node 1 and node 2")
     # Tokens are proposed as the command does it: as many as the others have.
     await expect(answer.locator("summary")).to_have_text("16 tokens")
     assert await stack.sequences() == []
+
+
+async def test_the_time_follows_from_the_rows_and_the_rate(stack, visit):
+    visitor = await visit()
+    await visitor.open("plan?change=move&node=2")
+    await visitor.page.click("#plan-form summary")
+    await visitor.page.fill("#plan-rate", "10")
+    await visitor.page.click("#plan-show")
+
+    answer = visitor.page.locator("#plan-answer")
+    await expect(figure(answer, "At a rate of")).to_have_text("10 rows/s")
+    rows = int(await figure(answer, "Rows to move").inner_text())
+    assert 10 < rows < 600
+    time = await figure(answer, "Predicted time").inner_text()
+    assert seconds(time) == pytest.approx(rows / 10, abs=1)
+
+
+async def test_rows_that_nobody_has_reported_are_no_figure(look):
+    async with served(founded=False) as client:
+        await joining(client)
+        await without_sequence(client)
+        visitor = await look(client)
+        await planned(visitor, "plan?change=join&node=4")
+        await visitor.page.click("#plan-submit")
+
+        dialog = visitor.page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("rows are moved (nobody has reported how many)")
 
 
 async def test_a_refusal_is_explained(stack, visit):
