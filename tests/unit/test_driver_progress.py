@@ -8,6 +8,7 @@ from client.connection import Connection
 from metadata.barriers import Level
 from metadata.locks import SequenceId
 from metadata.plans import Step
+from movement.asking import Tasks
 from sequences.status import Board, Doing, Status
 from services.driver.progress import Meters
 from services.driver.telling import Telling
@@ -119,6 +120,18 @@ def test_a_movement_that_comes_no_further_is_stalled_since_it_last_did():
     meter.advance("a", 0.25)
     assert meters.moved(FIRST).stalled_s == 9.0
     meter.settle("a", 900, 4000)
+    assert meters.moved(FIRST).stalled_s == 0.0
+
+
+def test_a_movement_whose_tasks_end_is_not_stalled():
+    """Also where they bring no row of their own, as those that merge or count."""
+    clock, meters, meter = begun()
+    meter.see(Tasks(1, 8, executors=1))
+    clock.now_s += 5
+    meter.see(Tasks(1, 8, executors=2))
+    assert meters.moved(FIRST).stalled_s == 5.0
+    meter.see(Tasks(2, 8, executors=2))
+
     assert meters.moved(FIRST).stalled_s == 0.0
 
 
