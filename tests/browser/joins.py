@@ -15,9 +15,9 @@ BYTES = 80_000
 
 
 @contextlib.asynccontextmanager
-async def a_join():
+async def a_join(**more):
     """Of node 4, prepared; nodes 1 to 3 hold the same 4,000 rows."""
-    async with served(founded=False) as client:
+    async with served(founded=False, **more) as client:
         await joining(client)
         for number in (1, 2, 3):
             await tell(client, number, data={"k.t": {"rows": ROWS, "bytes": BYTES}})

@@ -27,10 +27,12 @@ from transformations.ending import CancelSequence
 from transformations.extensions import SetExtension
 from transformations.join import PrepareJoin, StartJoin
 from transformations.leave import PrepareLeave
+from transformations.move import PrepareMove
 from transformations.schema import CreateKeyspace, CreateTable
 
 NODES = 3
 ROWS = 600
+ROWS_REQUEST_MAX = 1_000
 SPARE_TIMEOUT_S = 60.0
 SEQUENCE_TIMEOUT_S = 240.0
 POLL_S = 0.1
@@ -74,19 +76,24 @@ class Stack:
             ):
                 await asyncio.sleep(POLL_S)
 
+    async def until_clean(self):
+        """Nobody drops rows any more that it has no range for."""
+        async with asyncio.timeout(SEQUENCE_TIMEOUT_S):
+            while (await self.get("/v1/sequences"))["sessions"]:  # noqa: ASYNC110 other processes
+                await asyncio.sleep(POLL_S)
+
     async def put_rows(self, count):
         node = next(item["url"] for item in self.place.listed() if item["role"] == "node")
-        rows = [
-            {"key": f"order-{number}", "columns": {"amount": number, "text": "x" * 40}}
-            for number in range(count)
-        ]
         headers = {"Authorization": f"Bearer {self.tokens['operator']}"}
         path = "/v1/tables/shop/orders/rows?consistency=quorum"
-        async with (
-            aiohttp.ClientSession(node, headers=headers) as session,
-            session.post(path, json={"rows": rows}) as response,
-        ):
-            assert response.status == 200, await response.text()
+        async with aiohttp.ClientSession(node, headers=headers) as session:
+            for first in range(0, count, ROWS_REQUEST_MAX):
+                rows = [
+                    {"key": f"order-{number}", "columns": {"amount": number, "text": "x" * 40}}
+                    for number in range(first, min(count, first + ROWS_REQUEST_MAX))
+                ]
+                async with session.post(path, json={"rows": rows}) as response:
+                    assert response.status == 200, await response.text()
 
     async def touch(self):
         """Any entry, so that the tip moves."""
@@ -120,6 +127,24 @@ class Stack:
     async def begin_leave(self, node):
         outcome = await self.commit(PrepareLeave(node=NodeId(node)), actor="ann")
         return outcome.result.sequence
+
+    async def begin_move(self, node, tokens):
+        wanted = tuple(map(Token, tokens))
+        outcome = await self.commit(PrepareMove(node=NodeId(node), tokens=wanted), actor="ann")
+        return outcome.result.sequence
+
+    async def knows_rate(self):
+        """Whether a plan tells how long it takes: some driver told how fast rows were moved."""
+        wanted = {"transformation": {"kind": "PrepareMove", "node": 1, "tokens": ["1"]}}
+        headers = {"Authorization": f"Bearer {self.tokens['viewer']}"}
+        async with (
+            aiohttp.ClientSession(self.url, headers=headers) as session,
+            session.post("/v1/plan", json=wanted) as response,
+        ):
+            assert response.status == 200, await response.text()
+            plan = await response.json()
+            assert plan["outcome"] == "accepted", plan
+            return plan["rows_per_s"] is not None
 
     async def cancel(self, sequence):
         await self.client.commit(CancelSequence(sequence=SequenceId(sequence)))

@@ -73,11 +73,14 @@ class Client:
 
 
 @asynccontextmanager
-async def served(*, founded=True, tokens=None, limits=QUICK, store=None, **more):
+async def served(
+    *, founded=True, tokens=None, limits=QUICK, store=None, clock_us=lambda: 1, **more
+):
     snapshots = MemorySnapshots()
-    stamp = Stamp("cms-1", 1)
     async with (
-        running("cms-1", store or MemoryLog(), snapshots, lambda: stamp) as engine,
+        running(
+            "cms-1", store or MemoryLog(), snapshots, lambda: Stamp("cms-1", clock_us())
+        ) as engine,
         serve(engine, tokens=tokens, where=Address(), limits=limits, **more) as url,
         aiohttp.ClientSession(url) as session,
     ):
