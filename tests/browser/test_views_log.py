@@ -53,7 +53,7 @@ async def test_an_entry_opens_with_its_difference(stack, visit):
     ("field", "text", "cell", "expected"),
     [
         ("kind", "createtable", ".log-what", r"^table shop\.orders"),
-        ("actor", "ann", "td:last-child", r"^ann$"),
+        ("actor", "ann", "td:last-child", r"\bann$"),
         ("node", "2", ".log-what", r"node 2\b|sequence"),
         ("keyspace", "shop", ".log-what", r"shop"),
     ],
