@@ -125,6 +125,8 @@ async def two_snapshots(home, settings):
         for _ in range(2):
             await home.commit_many(5)
             await home.take_snapshot()
+            # Of two that it applied at once it would keep one.
+            await same(subject, home.applied)
         await home.commit_many(5)
         await same(subject, home.applied)
         return subject.engine.applied
