@@ -60,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def scripted() -> Iterator[Scripted]:
     with Scripted() as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield server

@@ -37,7 +37,7 @@ def handed_on(target, *, ahead_s=0):
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), HandedOn)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", answered

@@ -57,7 +57,7 @@ class Answering(BaseHTTPRequestHandler):
 @pytest.fixture
 def port():
     with HTTPServer(("127.0.0.1", 0), Answering) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield server.server_port
         server.shutdown()

@@ -27,7 +27,7 @@ class Door(BaseHTTPRequestHandler):
 def door():
     with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
         SHOWN.clear()
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield server
         server.shutdown()
