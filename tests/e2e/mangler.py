@@ -100,9 +100,10 @@ class Mangler:
 
     async def _send_all(self):
         """In small heaps, each shuffled; what a broker that is away does not take is lost."""
-        await ensured(self._bootstrap, self._target)
         while True:
             try:
+                # The broker may be killed also while the topic is made.
+                await ensured(self._bootstrap, self._target)
                 await self._send_some()
             except (KafkaError, OSError, TimeoutError):
                 self.counts["broker_away"] += 1
