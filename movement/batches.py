@@ -20,11 +20,15 @@ RANGES_MAX = 64
 """Of one job: each adds to the expression that says in which range a row lies."""
 
 Spans = tuple[Span, ...]
+Place = tuple[str, int]
+"""A file and a row group in it."""
+Counts = dict[Place, int]
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """A segment's file at a node. Only rows in `ranges` count; the others were cleaned away.
 
+    `footer` is the hash of its end, or empty where its node has none from an earlier release.
     `groups` and `is_bare` are known once its footer was read: its row groups, and whether it has
     no column that the table has not.
     """
@@ -37,6 +41,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     last: int
     ranges: tuple[Range, ...] = (FULL,)
     sha256: str = ""
+    footer: str = ""
     groups: tuple[Group, ...] = ()
     is_bare: bool = False
 
@@ -142,16 +147,17 @@ def divided(readings: Iterable[Reading]) -> tuple[list[Piece], list[Reading]]:
     return taken, [*(item for item in rest if item.pieces), *merged]
 
 
-def expected(readings: Iterable[Reading]) -> tuple[int, int]:
+def expected(readings: Iterable[Reading], counts: Mapping[Place, int] = {}) -> tuple[int, int]:
     """About how many rows and bytes will be read.
 
     Tokens are hashes and hence spread evenly over a row group, but not over a file: between its
-    first and its last token may lie ranges of which its node has nothing.
+    first and its last token may lie ranges of which its node has nothing. Of some row groups it
+    is known how many are wanted.
     """
     rows, size_bytes = 0.0, 0.0
     for reading in readings:
         for piece in reading.pieces:
-            found = _rows_within(piece, reading.spans)
+            found = _rows_within(piece, reading.spans, counts)
             rows += found
             size_bytes += found * piece.size_bytes / max(1, piece.rows)
     return round(rows), round(size_bytes)
@@ -189,10 +195,14 @@ def _tangled(readings: list[Reading]) -> set[str]:
     return tangled
 
 
-def _rows_within(piece: Piece, spans: Spans) -> float:
+def _rows_within(piece: Piece, spans: Spans, counts: Mapping[Place, int]) -> float:
     groups = piece.groups or (Group(0, piece.rows, piece.size_bytes, piece.reach),)
     rows, place = 0.0, 0
     for group in groups:
+        known = counts.get((piece.path, group.index))
+        if known is not None:
+            rows += known
+            continue
         # Both are in order, so what lies before this group lies before all that follow.
         while place < len(spans) and spans[place].last < group.span.first:
             place += 1

@@ -13,9 +13,10 @@ from metadata.schema import Table
 from metadata.tokens import MAXIMUM, MINIMUM
 from movement.batches import Piece
 from movement.files import located
+from store.folder import footer_bytes
 from store.merging import SYSTEM, stored_name
 from store.ranges import Span
-from store.segments import Group, footer_of, misfit
+from store.segments import Group, footer_of, hash_of, misfit
 
 
 class Unfit(msgspec.Struct, frozen=True):
@@ -30,21 +31,27 @@ class Unfit(msgspec.Struct, frozen=True):
 
 def looked_at(piece: Piece, table: Table) -> Piece | Unfit:
     """The piece with what its footer tells of it; its rows are not looked at."""
-    filesystem, path = located(piece.path)
     try:
-        info = filesystem.get_file_info(path)
-        if info.type != fs.FileType.File:
-            return Unfit("is missing: put it back, or replace the node")
-        if info.size != piece.size_bytes:
-            return Unfit(
-                f"has {info.size} bytes instead of {piece.size_bytes}: put it back, "
-                "or replace the node"
-            )
-        with filesystem.open_input_file(path) as source:
-            parquet = pq.read_metadata(source)
-            schema = parquet.schema.to_arrow_schema()
-    except (OSError, pa.ArrowException) as error:
+        return _looked_at(piece, table)
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         return Unfit(f"cannot be read ({error}): put it back, or replace the node")
+
+
+def _looked_at(piece: Piece, table: Table) -> Piece | Unfit:
+    filesystem, path = located(piece.path)
+    info = filesystem.get_file_info(path)
+    if info.type != fs.FileType.File:
+        return Unfit("is missing: put it back, or replace the node")
+    if info.size != piece.size_bytes:
+        return Unfit(
+            f"has {info.size} bytes instead of {piece.size_bytes}: put it back, or replace the node"
+        )
+    with filesystem.open_input_file(path) as source:
+        end = footer_bytes(source)
+    if piece.footer and hash_of(end) != piece.footer:
+        return Unfit("has a footer with another checksum: put it back, or replace the node")
+    parquet = pq.read_metadata(pa.BufferReader(end))
+    schema = parquet.schema.to_arrow_schema()
     reason = misfit(table, schema)
     if reason is not None:
         return Unfit(f"does not fit: {reason}")
@@ -58,7 +65,8 @@ def looked_at(piece: Piece, table: Table) -> Piece | Unfit:
 
 
 def _contradiction(piece: Piece, groups: tuple[Group, ...]) -> str | None:
-    """Row groups are skipped by what the footer says of them, which no checksum covers."""
+    """Row groups are skipped by what the footer says of them, and not every release has noted its
+    hash."""
     spans = [group.span for group in groups]
     firsts, lasts = [span.first for span in spans], [span.last for span in spans]
     reach = Span(min(firsts, default=MAXIMUM), max(lasts, default=MINIMUM))

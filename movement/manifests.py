@@ -105,9 +105,13 @@ def all_there(manifest: Manifest) -> bool:
     return True
 
 
-def withdraw(folder: str, name: str) -> None:
-    """For a manifest whose files are not what it says, and which nobody has imported."""
-    folder_at(folder).delete(_path(name))
+def withdraw(folder: str, manifest: Manifest) -> None:
+    """For a manifest whose files are not what it says, and which nobody has imported.
+
+    One that somebody else has published in its place meanwhile may have been, and stays.
+    """
+    if find(folder, manifest.name) == manifest:
+        folder_at(folder).delete(_path(manifest.name))
 
 
 def discard(folder: str) -> None:

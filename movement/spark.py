@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
+from uuid import uuid4
 
 import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # ships no types
@@ -64,6 +65,8 @@ _FIXED = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    # Pages would be skipped by figures that no checksum covers; row groups are small anyway.
+    "spark.hadoop.parquet.filter.columnindex.enabled": "false",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     # No hidden checksum file beside each file: pages and manifests have their own.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
@@ -122,7 +125,9 @@ class Spark:
         When this returns or raises, nothing of it runs any more.
         """
         session = await self._started()
-        job = self._threads.submit(_tagged, session, tag, work)
+        # Others may run under the same tag, and are not to end with this one.
+        own = f"{tag}-{uuid4().hex}"
+        job = self._threads.submit(_tagged, session, (tag, own), work)
         running = asyncio.wrap_future(job)
         # Whoever cancels does not ask how it ended, also if that is later.
         running.add_done_callback(_ignored)
@@ -130,10 +135,10 @@ class Spark:
             async with asyncio.timeout(JOB_TIMEOUT_S):
                 await self._watched(session, running)
         except asyncio.CancelledError:
-            await self._cancelled(session, tag, job)
+            await self._cancelled(session, own, job)
             raise
         except TimeoutError as error:
-            await self._cancelled(session, tag, job)
+            await self._cancelled(session, own, job)
             raise JobFailedError(f"It took longer than {JOB_TIMEOUT_S:.0f} s.") from error
         return await self._outcome(session, running)
 
@@ -299,9 +304,10 @@ def _stop(session: SparkSession | None) -> None:
     forget()
 
 
-def _tagged(session: SparkSession, tag: str, work: Work[T]) -> T:
+def _tagged(session: SparkSession, tags: tuple[str, ...], work: Work[T]) -> T:
     context = session.sparkContext
-    context.addJobTag(tag)
+    for tag in tags:
+        context.addJobTag(tag)
     # What is cancelled stops at once instead of when its task is done.
     context.setInterruptOnCancel(True)
     try:

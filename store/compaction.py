@@ -19,8 +19,8 @@ from store.failures import SegmentError
 from store.hot import Version
 from store.manifest import Segment
 from store.means import Guard, Means, kept_if_published
-from store.merging import inside, newest_of, within
-from store.ranges import Span, outside, overlap, spans_of
+from store.merging import inside, newest_of
+from store.ranges import Span, overlap, spans_of
 from store.reading import SegmentReader
 from store.scanning import window_end
 
@@ -123,7 +123,7 @@ async def compact(
         if not {item.id for item in inputs} <= {item.id for item in alive}:
             return None
         others = [item for item in alive if item not in inputs]
-        merge = Merge(means.reader, table, inputs, droppable(inputs, others))
+        merge = Merge(means.reader, table, inputs, others)
         path = means.new_path(table.id)
         for segment in inputs:
             await _verified(means, table, segment)
@@ -173,16 +173,18 @@ class Merge:
         reader: SegmentReader,
         table: Table,
         inputs: Sequence[Segment],
-        droppable: Sequence[Span],
+        others: Sequence[Segment],
     ) -> None:
         self.table = table
         self.inputs = tuple(inputs)
         self.dropped: list[Version] = []
         self._reader = reader
-        self._droppable = droppable
+        self._others = tuple(others)
+        self._repaired = spans_of(repaired_by_all(inputs))
 
     def batches(self) -> Iterator[pa.Table]:
         first: int = MINIMUM
+        rows_max = 1
         while first <= MAXIMUM:
             rest = (Span(Token(first), MAXIMUM),)
             groups = [
@@ -190,15 +192,18 @@ class Merge:
                 for item in self.inputs
                 for group in self._reader.groups(self.table, item, rest)
             ]
-            end = window_end(groups, WINDOW_ROWS_MAX, WINDOW_BYTES_MAX)
+            end = window_end(groups, rows_max, WINDOW_BYTES_MAX)
             last = MAXIMUM if end is None else end
             window = (Span(Token(first), last),)
             parts = [self._reader.rows(self.table, item, window) for item in self.inputs]
-            yield self._without_dropped(newest_of(pa.concat_tables(parts)))
+            versions = pa.concat_tables(parts)
+            rows_max = _fitting(versions) or rows_max
+            yield self._without_dropped(newest_of(versions))
             first = last + 1
 
     def _without_dropped(self, rows: pa.Table) -> pa.Table:
-        gone = within(rows.filter(rows["_deleted"]), self._droppable)
+        is_gone = self._droppable(rows)
+        gone = rows.filter(is_gone)
         if len(gone) == 0 or len(self.dropped) + len(gone) > DROPPED_MAX:
             return rows
         columns = [gone[name].to_pylist() for name in ("_token", "_key", "_timestamp", "_digest")]
@@ -206,16 +211,30 @@ class Merge:
             Version(token, key, (timestamp, True, digest))
             for token, key, timestamp, digest in zip(*columns, strict=True)
         ]
-        covered = inside(rows["_token"], self._droppable)
-        return rows.filter(pc.invert(pc.and_(rows["_deleted"], covered)))
+        return rows.filter(pc.invert(is_gone))
+
+    def _droppable(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Tombstones repaired in every input, where all else in other segments is newer."""
+        tokens, timestamps = rows["_token"], rows["_timestamp"]
+        found = pc.and_(rows["_deleted"], inside(tokens, self._repaired))
+        for other in self._others:
+            if not pc.any(found).as_py():
+                break
+            apart = pc.invert(inside(tokens, (Span(other.first, other.last),)))
+            older = pc.less(timestamps, pa.scalar(other.oldest, pa.int64()))
+            found = pc.and_(found, pc.or_(apart, older))
+        return found
 
 
-def droppable(inputs: Sequence[Segment], others: Sequence[Segment]) -> tuple[Span, ...]:
-    """Where tombstones may go: repaired in every input, and in no other segment."""
-    spans = spans_of(repaired_by_all(inputs))
-    for other in others:
-        spans = outside(spans, Span(other.first, other.last))
-    return spans
+def _fitting(rows: pa.Table) -> int:
+    """How many such rows fit into a window; 0 if that is not known.
+
+    A file does not tell: equal values are in it once, and take their room when they are read.
+    """
+    if len(rows) == 0:
+        return 0
+    size_bytes: int = rows.nbytes
+    return max(1, min(WINDOW_ROWS_MAX, WINDOW_BYTES_MAX * len(rows) // (size_bytes + 1)))
 
 
 def repaired_by_all(inputs: Sequence[Segment]) -> tuple[Range, ...]:

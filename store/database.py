@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from store.failures import (
+    CorruptFileError,
+    DiskFailedError,
+    DiskFullError,
     FileInUseError,
     NewerFileError,
-    StoreError,
     named_os,
     named_sqlite,
 )
@@ -29,6 +31,9 @@ WAITING_MAX = 4096
 BUSY_TIMEOUT_S = 10.0
 WAL_BYTES_MAX = 64 * 1024 * 1024
 CACHE_KIB = 16 * 1024
+
+_LOSING = (DiskFullError, DiskFailedError, CorruptFileError)
+"""What fails one job for the sake of the file, and with it all that share its transaction."""
 
 
 class Database:
@@ -141,8 +146,8 @@ class _Transaction:
             for job in batch:
                 self._run_one(job)
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._give_up(batch, named_sqlite(error, self._path))
+        except (sqlite3.Error, MemoryError) as error:
+            self._give_up(batch, _named(error, self._path))
 
     def _run_one(self, job: Job) -> None:
         self._connection.execute("SAVEPOINT job")
@@ -158,7 +163,7 @@ class _Transaction:
     def _give_up(self, batch: list[Job], failure: Exception) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-        found = next((job.failure for job in batch if isinstance(job.failure, StoreError)), failure)
+        found = next((job.failure for job in batch if isinstance(job.failure, _LOSING)), failure)
         for job in batch:
             job.failure = job.failure or found
 
@@ -171,6 +176,9 @@ class _Snapshot:
         self._path = str(path)
 
     def run(self, batch: list[Job]) -> None:
+        if self._connection.in_transaction:
+            # The last batch could not end its own, which knows nothing of what came since.
+            self._connection.execute("ROLLBACK")
         for job in batch:
             try:
                 if not self._connection.in_transaction:

@@ -104,6 +104,10 @@ def named_sqlite(error: sqlite3.Error, path: str) -> Exception:
             return DiskFailedError(
                 f"{path} cannot be read or written ({error}): check the disk and its permissions."
             )
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return FileInUseError(
+                f"{path} is locked by another process: end that one, then try again."
+            )
         case _:
             return error
 

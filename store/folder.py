@@ -17,6 +17,10 @@ from store.failures import SegmentMissingError, named_os
 READ_BYTES_MAX = 1024 * 1024
 LISTINGS_MAX = 10
 
+_LENGTH_BYTES = 4
+_TRAILER_BYTES = _LENGTH_BYTES + len(b"PAR1")
+"""What ends a Parquet file: how long the footer before it is, and the name of the format."""
+
 
 class Hashed:
     """A file being written; Arrow calls it. Knows the size and hash of what went through."""
@@ -45,6 +49,15 @@ class Hashed:
     @property
     def sha256(self) -> str:
         return self._hash.hexdigest()
+
+
+def footer_bytes(source: pa.NativeFile) -> bytes:
+    """The end of a Parquet file, as long as its last bytes say; all of it if that is wrong."""
+    size_bytes = source.size()
+    source.seek(max(0, size_bytes - _TRAILER_BYTES))
+    length = _TRAILER_BYTES + int.from_bytes(source.read(_LENGTH_BYTES), "little")
+    source.seek(max(0, size_bytes - length))
+    return bytes(source.read())
 
 
 class Folder:
@@ -85,6 +98,10 @@ class Folder:
             while data := stream.read(READ_BYTES_MAX):
                 hashed.update(data)
         return hashed.hexdigest()
+
+    def footer(self, path: str) -> bytes:
+        with self.opened(path) as source:
+            return footer_bytes(source)
 
     def delete(self, path: str) -> None:
         """One that is gone already is fine."""

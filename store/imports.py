@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 import msgspec
-import pyarrow.parquet as pq
 
 from metadata.schema import Table
 from metadata.tokens import FULL, Range, Token
@@ -101,19 +100,17 @@ def _checked(means: Means, table: Table, file: Staged) -> Segment | None:
         oldest=0,
         newest=0,
     )
-    footer = means.reader.footer(table, bare)
+    # Nothing is made of what the file says before it is known to be as it was written.
     if file.sha256 is not None:
         means.reader.verify(table, bare)
-        sha256 = file.sha256
-    else:
-        sha256 = means.folder.sha256(file.path)
+    sha256 = file.sha256 or means.reader.sha256(table, bare)
+    end = means.reader.end(table, bare)
+    footer = means.reader.footer(table, bare)
     if footer.parquet.num_rows == 0:
         return None
     # A job that wrote it did not wait for the disk; what is registered has to be on it.
     means.folder.sync(file.path)
-    described = _described(table, file, footer.parquet, sha256)
-    return msgspec.structs.replace(described, ranges=file.ranges, repaired=file.repaired)
-
-
-def _described(table: Table, file: Staged, parquet: pq.FileMetaData, sha256: str) -> Segment:
-    return segments.described(table, file.path, parquet, size_bytes=file.size_bytes, sha256=sha256)
+    found = segments.described(
+        table, file.path, footer.parquet, size_bytes=file.size_bytes, sha256=sha256, end=end
+    )
+    return msgspec.structs.replace(found, ranges=file.ranges, repaired=file.repaired)

@@ -29,6 +29,10 @@ CREATE TABLE IF NOT EXISTS store_segments (
     removed     INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS store_segments_live ON store_segments (table_id, removed, last);
+CREATE TABLE IF NOT EXISTS store_footers (
+    segment INTEGER PRIMARY KEY,
+    sha256  TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS store_pins (
     session INTEGER NOT NULL,
     segment INTEGER NOT NULL,
@@ -42,7 +46,8 @@ CREATE TABLE IF NOT EXISTS store_imports (
 """
 
 _FIELDS = (
-    "id, table_id, path, rows, size_bytes, sha256, first, last, oldest, newest, ranges, repaired"
+    "id, table_id, path, rows, size_bytes, sha256, first, last, oldest, newest, "
+    "(SELECT f.sha256 FROM store_footers f WHERE f.segment = store_segments.id), ranges, repaired"
 )
 _LIVE = f"SELECT {_FIELDS} FROM store_segments WHERE table_id = ? AND NOT removed"  # noqa: S608
 _PINNED = "(SELECT segment FROM store_pins)"
@@ -58,7 +63,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
 
     Tombstones in `repaired` are known to every owner. `first` and `last` are the least and the
     greatest token in the file as plain numbers, `oldest` and `newest` its timestamps; `path` is
-    relative to the node's data folder.
+    relative to the node's data folder. `footer` is the hash of its end, which says what lies where
+    and which no page's checksum covers; None if a release wrote the file that did not keep it.
     """
 
     id: int
@@ -71,6 +77,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     last: Token
     oldest: int
     newest: int
+    footer: str | None = None
     ranges: tuple[Range, ...] = (FULL,)
     repaired: tuple[Range, ...] = ()
 
@@ -99,6 +106,10 @@ def add(connection: sqlite3.Connection, segment: Segment) -> Segment:
         ),
     )
     assert cursor.lastrowid is not None
+    if segment.footer is not None:
+        connection.execute(
+            "INSERT INTO store_footers VALUES (?, ?)", (cursor.lastrowid, segment.footer)
+        )
     return msgspec.structs.replace(segment, id=cursor.lastrowid)
 
 
@@ -234,7 +245,9 @@ def deletable(connection: sqlite3.Connection, segments_max: int) -> list[tuple[i
 
 def delete(connection: sqlite3.Connection, ids: Iterable[int]) -> None:
     """Once their files are gone."""
-    connection.executemany("DELETE FROM store_segments WHERE id = ?", [(item,) for item in ids])
+    gone = [(item,) for item in ids]
+    connection.executemany("DELETE FROM store_segments WHERE id = ?", gone)
+    connection.executemany("DELETE FROM store_footers WHERE segment = ?", gone)
 
 
 def paths(connection: sqlite3.Connection) -> set[str]:

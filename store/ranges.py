@@ -56,20 +56,6 @@ def common(ours: Iterable[Span], theirs: Sequence[Span]) -> tuple[Span, ...]:
     )
 
 
-def outside(ours: Iterable[Span], hole: Span) -> tuple[Span, ...]:
-    """What is left of ours around the hole."""
-    kept: list[Span] = []
-    for span in ours:
-        if not span.intersects(hole):
-            kept.append(span)
-            continue
-        if span.first < hole.first:
-            kept.append(Span(span.first, Token(hole.first - 1)))
-        if hole.last < span.last:
-            kept.append(Span(Token(hole.last + 1), span.last))
-    return tuple(kept)
-
-
 def coalesced(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return coalesce(item for item in ranges if item.width > 0)
 

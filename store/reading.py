@@ -26,7 +26,7 @@ from store.manifest import Segment
 from store.merging import rows_of, schema_of, within
 from store.ranges import Span, common
 from store.rows import Row
-from store.segments import Footer, Group, footer_of, misfit
+from store.segments import Footer, Group, footer_of, hash_of, misfit
 
 T = TypeVar("T")
 
@@ -132,25 +132,33 @@ class SegmentReader:
 
     def verify(self, table: Table, segment: Segment) -> None:
         """Read the whole file and compare its hash."""
+        if self.sha256(table, segment) != segment.sha256:
+            raise _changed(table, segment)
+
+    def sha256(self, table: Table, segment: Segment) -> str:
         self._check_size(table, segment)
         with _named(table, segment):
-            found = self._folder.sha256(segment.path)
-        if found != segment.sha256:
-            raise SegmentChecksumError(
-                f"Segment {segment.path} of table {table.name} has another checksum than when it "
-                "was written: put the file back, or replace the node."
-            )
+            return self._folder.sha256(segment.path)
+
+    def end(self, table: Table, segment: Segment) -> bytes:
+        """Its footer as it lies in the file."""
+        self._check_size(table, segment)
+        with _named(table, segment):
+            return self._folder.footer(segment.path)
 
     def _load(self, table: Table, segment: Segment) -> Footer:
-        self._check_size(table, segment)
-        with _named(table, segment), self._folder.opened(segment.path) as source:
-            footer = footer_of(pq.read_metadata(source))
-        reason = misfit(table, footer.schema)
+        """Looked at only if it is as it was: Arrow skips rows by it, or dies of it, unasked."""
+        end = self.end(table, segment)
+        if segment.footer is not None and hash_of(end) != segment.footer:
+            raise _changed(table, segment)
+        with _named(table, segment):
+            parquet = pq.read_metadata(pa.BufferReader(end))
+            reason = misfit(table, parquet.schema.to_arrow_schema())
         if reason is not None:
             raise SegmentUnreadableError(
                 f"Segment {segment.path} of table {table.name} does not fit: {reason}."
             )
-        return footer
+        return footer_of(parquet)
 
     def _check_size(self, table: Table, segment: Segment) -> None:
         with _named(table, segment):
@@ -189,6 +197,13 @@ def _named(table: Table, segment: Segment) -> Iterator[None]:
             f"Segment {segment.path} of table {table.name} cannot be read ({error}): "
             "put the file back, or replace the node."
         ) from error
+
+
+def _changed(table: Table, segment: Segment) -> SegmentChecksumError:
+    return SegmentChecksumError(
+        f"Segment {segment.path} of table {table.name} has another checksum than when it "
+        "was written: put the file back, or replace the node."
+    )
 
 
 def _missing(table: Table, segment: Segment) -> SegmentMissingError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 
 from metadata.schema import Table
 from metadata.tokens import Token
-from store.failures import SegmentUnreadableError
+from store.failures import SegmentUnreadableError, named_os
 from store.folder import Folder
 from store.manifest import Segment
 from store.merging import SYSTEM, schema_of, stored_name
@@ -54,13 +55,17 @@ def write(folder: Folder, path: str, table: Table, batches: Iterable[pa.Table]) 
     with folder.written(path) as sink:
         parquet = _write(pa.PythonFile(sink, mode="w"), table, chain([first], filled))
         size_bytes, sha256 = sink.size_bytes, sink.sha256
-    return described(table, path, parquet, size_bytes=size_bytes, sha256=sha256)
+    try:
+        end = folder.footer(path)
+    except OSError as error:
+        raise named_os(error, path) from error
+    return described(table, path, parquet, size_bytes=size_bytes, sha256=sha256, end=end)
 
 
 def described(
-    table: Table, path: str, parquet: pq.FileMetaData, *, size_bytes: int, sha256: str
+    table: Table, path: str, parquet: pq.FileMetaData, *, size_bytes: int, sha256: str, end: bytes
 ) -> Segment:
-    """A segment that is in no manifest yet, from what its file says of itself."""
+    """A segment that is in no manifest yet, from what its file says of itself at its end."""
     tokens = list(_bounds(parquet, "_token"))
     stamps = list(_bounds(parquet, "_timestamp"))
     if not all((*tokens, *stamps)):
@@ -79,7 +84,12 @@ def described(
         last=Token(max(found[1] for found in tokens if found)),
         oldest=min(found[0] for found in stamps if found),
         newest=max(found[1] for found in stamps if found),
+        footer=hash_of(end),
     )
+
+
+def hash_of(end: bytes) -> str:
+    return hashlib.sha256(end).hexdigest()
 
 
 def footer_of(parquet: pq.FileMetaData) -> Footer:

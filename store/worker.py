@@ -71,10 +71,17 @@ class Worker:
         while goes_on:
             batch, goes_on = self._take()
             if batch:
-                self._run(batch)
+                self._run_all(batch)
                 # A loop that is closed has nobody left who waits.
                 with suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(_deliver, batch)
+
+    def _run_all(self, batch: list[Job]) -> None:
+        try:
+            self._run(batch)
+        except Exception as error:  # noqa: BLE001 - a thread that died would answer nobody again
+            for job in batch:
+                job.failure = job.failure or error
 
     def _take(self) -> tuple[list[Job], bool]:
         """Wait for one job, then take what else is there; false if it was the last."""

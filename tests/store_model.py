@@ -101,12 +101,13 @@ async def repaired(store, ranges=(FULL,), session=SESSION):
 class Model:
     """What a store must hold; does the same to both and compares."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, is_ageing: bool = False) -> None:
         self.rows: dict[tuple[int, str], Row] = {}
         self.rng = rng
         self.covered: set[Row] = set()
         self.pinned: dict[SessionId, list[str]] = {}
         self.dropped = 0
+        self.oldest: int | None = 0 if is_ageing else None
         self._next_session = 1
 
     async def put(self, store):
@@ -188,7 +189,11 @@ class Model:
     def _row(self):
         rng = self.rng
         amount = rng.choice([None, None, rng.randrange(5)])
-        return row(rng.choice(TOKENS), rng.choice(KEYS), rng.randrange(1000), amount)
+        timestamp = rng.randrange(1000)
+        if self.oldest is not None:
+            self.oldest += 1
+            timestamp = self.oldest + rng.randrange(8)
+        return row(rng.choice(TOKENS), rng.choice(KEYS), timestamp, amount)
 
     def _ranges(self):
         edges = sorted(self.rng.sample(TOKENS[1:], 2))
@@ -206,11 +211,11 @@ class Model:
         return session
 
 
-async def live(folder, *, seed, steps, reopen_each):
+async def live(folder, *, seed, steps, reopen_each, is_ageing=False):
     """Random operations; checks after each that the store and the model agree."""
     print(f"seed {seed}")
     rng = random.Random(seed)
-    model = Model(rng)
+    model = Model(rng, is_ageing=is_ageing)
     works = [model.put] * 8 + [model.flush] * 4 + [model.compact] * 3 + [model.cleanup]
     works += [model.repair, model.pin, model.unpin, model.sweep, model.sweep]
     done = 0

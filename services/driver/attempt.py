@@ -105,7 +105,7 @@ class Attempt:
                         "cancel the sequence and begin anew"
                     )
             elif not suits or not await copying.is_whole(manifest):
-                await copying.withdraw()
+                await copying.withdraw(manifest)
                 return None
         rows = sum(item.figures.rows for item in manifest.figures)
         size_bytes = sum(item.size_bytes for item in manifest.files)

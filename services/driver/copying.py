@@ -14,6 +14,7 @@ from metadata.sessions import SessionId
 from movement import jobs, manifests, taking
 from movement.batches import Batch, Piece, Reading, copies_of, divided, expected, read_from
 from movement.checking import Unfit, looked_at
+from movement.counting import counted
 from movement.jobs import Wanted, Written
 from movement.manifests import Manifest, Read, StagedPart
 from movement.receipts import Copied, SliceFigures, differences
@@ -80,7 +81,8 @@ class Copying:
         readings = await self._checked(flushed)
         sources = flushed.sources(self._batch)
         copies = copies_of({span: [item.node for item in found] for span, found in sources.items()})
-        rows, size_bytes = expected(readings)
+        counts = await asyncio.to_thread(counted, readings)
+        rows, size_bytes = expected(readings, counts)
         self._meter.expect(self._place.name, round(rows / copies), round(size_bytes / copies))
 
     async def found(self) -> Manifest | None:
@@ -102,8 +104,8 @@ class Copying:
         paths = [item.path for item in manifest.files]
         return not paths or sorted(await self._hashed(paths)) == sorted(manifest.files)
 
-    async def withdraw(self) -> None:
-        await asyncio.to_thread(manifests.withdraw, self._place.staging, self._place.name)
+    async def withdraw(self, manifest: Manifest) -> None:
+        await asyncio.to_thread(manifests.withdraw, self._place.staging, manifest)
 
     async def published(self, flushed: Flushed) -> Manifest:
         """Copy and publish. Who was quicker is believed; what is not published is removed."""
@@ -118,6 +120,11 @@ class Copying:
         finally:
             if not kept:
                 await asyncio.to_thread(manifests.discard, place.folder)
+
+    async def drop(self, manifest: Manifest) -> None:
+        """Take back what was published, which nobody was asked to import."""
+        await self.withdraw(manifest)
+        await asyncio.to_thread(manifests.discard, self._place.folder)
 
     async def landed(self, manifest: Manifest) -> Copied:
         """Import at the target, and count again what it says that it holds."""

@@ -101,6 +101,7 @@ def piece_of(node: NodeId, file: SegmentFile) -> Piece:
         last=file.max_token,
         ranges=file.ranges,
         sha256=file.checksum,
+        footer=file.footer,
     )
 
 

@@ -104,7 +104,8 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     """`path` is absolute. Only rows in `ranges` count: the others were cleaned away.
 
     `min_token` and `max_token` are the least and the greatest token in the file as plain
-    numbers, `oldest` and `newest` its timestamps. `checksum` is the SHA-256 of the file.
+    numbers, `oldest` and `newest` its timestamps. `checksum` is the SHA-256 of the file, `footer`
+    that of its end, if it is known.
     """
 
     table: TableId
@@ -117,6 +118,7 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     oldest: int
     newest: int
     ranges: tuple[Range, ...]
+    footer: str = ""
 
 
 class FlushAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -111,6 +111,7 @@ class StoreNodes:
             oldest=segment.oldest,
             newest=segment.newest,
             ranges=segment.ranges,
+            footer=segment.footer or "",
         )
 
 

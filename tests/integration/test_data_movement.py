@@ -128,6 +128,22 @@ async def test_what_was_staged_and_not_imported_goes_with_its_session(three):
     await until(lambda: not path.exists(), timeout_s=TIMEOUT_S)
 
 
+async def test_a_disk_that_takes_no_folder_is_told(three):
+    """Something else lies where it should be, as a stand-in for a disk that is full."""
+    session = await opened(three)
+    _, staging = await three.internal("staging", {"session": session}, 2)
+    blocked = Path(staging["uri"])
+    await asyncio.to_thread(blocked.rmdir)
+    await asyncio.to_thread(blocked.write_text, "")
+
+    status, problem = await three.internal("staging", {"session": session}, 2)
+
+    assert (status, problem["code"]) == (503, "store_failed")
+    assert f"{blocked} cannot be read or written" in problem["detail"]
+    await asyncio.to_thread(blocked.unlink)
+    assert await three.internal("staging", {"session": session}, 2) == (200, staging)
+
+
 async def test_an_import_takes_only_what_it_should(three):
     await filled(three)
     session = await opened(three, nodes=(2,))

@@ -90,6 +90,27 @@ async def test_what_is_cancelled_stops_and_the_rest_goes_on(warm_spark):
         await other
 
 
+async def test_a_call_that_is_cancelled_ends_no_other_of_the_same_tag(warm_spark):
+    """Or a batch that fails would let the others fail first, and nobody would learn why."""
+    one = await begun(warm_spark, "same")
+    alone = (await warm_spark.tasks("same")).all
+    other = asyncio.ensure_future(warm_spark.run("same", endless))
+    async with asyncio.timeout(WAIT_S):
+        while (await warm_spark.tasks("same")).all == alone:  # noqa: ASYNC110 another process
+            await asyncio.sleep(0.01)
+
+    one.cancel()
+    async with asyncio.timeout(WAIT_S):
+        with pytest.raises(asyncio.CancelledError):
+            await one
+
+    assert not other.done()
+    assert (await warm_spark.tasks("same")).all == alone
+    await warm_spark.cancel("same")
+    with pytest.raises(JobFailedError, match="cancel"):
+        await other
+
+
 async def test_a_job_that_fails_says_why(warm_spark):
     with pytest.raises(JobFailedError, match="DIVIDE_BY_ZERO"):
         await warm_spark.run("x", lambda session: session.sql("SELECT 1 / 0").collect())

@@ -1,9 +1,11 @@
-"""Which files of a node a repair covers."""
+"""Which files of a node a repair covers, and which tombstones may go then."""
 
 from __future__ import annotations
 
+import pytest
+
 from metadata.tokens import FULL, MINIMUM, Range, Token
-from tests.store_model import SESSION, TABLE, rows_at, staged, store_in
+from tests.store_model import SESSION, TABLE, live, repaired, rows_at, scanned, staged, store_in
 
 LOW, HIGH = Range(MINIMUM, Token(50)), Range(Token(50), MINIMUM)
 
@@ -40,3 +42,47 @@ async def test_a_repair_covers_what_it_has_read_and_brought_and_nothing_else(tmp
             brought.path: (FULL,),
             other.path: (),
         }
+
+
+@pytest.mark.parametrize(
+    ("tokens", "timestamp", "dropped"),
+    [
+        ((5, 15), 3, 1),
+        ((5, 15), 2, 0),
+        ((5, 15), 1, 0),
+        ((11, 15), 1, 1),
+        ((5, 9), 1, 1),
+        ((10,), 1, 0),
+    ],
+)
+async def test_a_tombstone_goes_beside_segments_that_have_nothing_older_there(
+    tmp_path, tokens, timestamp, dropped
+):
+    """A node that is written to has newer ones at any time; they must not keep it for ever."""
+    async with store_in(tmp_path) as store:
+        await flushed(store, *tokens, timestamp=timestamp)
+        await store.pin(SESSION, TABLE.id, [FULL])
+        await flushed(store, 10, timestamp=1)
+        await flushed(store, 10, timestamp=2, amount=None)
+        await repaired(store, session=SESSION + 1)
+
+        done = await store.compact_all(TABLE)
+
+        assert done.tombstones_dropped == dropped
+        left = rows_at(*tokens, timestamp=timestamp)
+        if not dropped:
+            left = [item for item in left if item.token != 10]
+            left += rows_at(10, timestamp=2, amount=None)
+        assert await scanned(store) == sorted(left, key=lambda item: item.token)
+
+
+@pytest.mark.parametrize("seed", range(41, 44))
+async def test_whatever_goes_nothing_that_was_deleted_comes_back(tmp_path, seed, monkeypatch):
+    """Timestamps grow as they do in life, so that tombstones go at other times than all at once."""
+    for name in ("segments.GROUP_ROWS_MAX", "compaction.WINDOW_ROWS_MAX", "compaction.INPUTS_MIN"):
+        monkeypatch.setattr(f"store.{name}", 2)
+    monkeypatch.setattr("store.compaction.INPUTS_MAX", 3)
+
+    model = await live(tmp_path, seed=seed, steps=150, reopen_each=50, is_ageing=True)
+
+    assert model.dropped > 0

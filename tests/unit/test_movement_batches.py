@@ -268,8 +268,10 @@ def test_the_first_manifest_stays(tmp_path):
     assert manifests.find(folder, mine.name) == mine
     assert [path.name for path in (tmp_path / "manifests").iterdir()] == [f"{mine.name}.json"]
 
-    manifests.withdraw(folder, mine.name)
+    manifests.withdraw(folder, mine)
     assert manifests.publish(folder, yours, "c") == yours
+    manifests.withdraw(folder, mine)
+    assert manifests.find(folder, mine.name) == yours
 
 
 def test_a_manifest_that_is_swept_at_once_is_told(tmp_path, monkeypatch):

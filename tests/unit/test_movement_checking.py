@@ -12,6 +12,7 @@ from metadata.tokens import Token
 from movement.batches import Piece
 from movement.checking import Unfit, looked_at
 from store.merging import table_of
+from store.segments import hash_of
 from tests.store_model import TABLE, row
 
 
@@ -76,6 +77,34 @@ def test_a_file_that_is_no_segment_is_told_apart(path):
 
     pq.write_table(pa.table({"a": [1]}), path)
     assert "does not fit: its column _token" in (fault_of(piece_at(path), TABLE) or "")
+
+
+def test_rows_are_not_skipped_by_bounds_that_changed(path):
+    """An inner bound is one that nothing else contradicts."""
+    pq.write_table(table_of(TABLE, [made(token) for token in range(10)]), path, row_group_size=5)
+    content = path.read_bytes()
+    end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    changed = content[:end] + content[end:].replace(as_stored(4), as_stored(2))
+    path.write_bytes(changed)
+    assert fault_of(piece_at(path), TABLE) is None
+
+    known = piece_at(path, footer=hash_of(content[end:]))
+
+    assert "has a footer with another checksum" in (fault_of(known, TABLE) or "")
+    path.write_bytes(content)
+    assert fault_of(known, TABLE) is None
+
+
+def as_stored(number):
+    return int(number).to_bytes(8, "little", signed=True)
+
+
+def test_a_footer_with_a_name_that_is_no_text_is_told_apart(path):
+    """One bit is enough; whatever else comes of it would end the driver."""
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"_digest", b"_\xe4igest"))
+
+    assert "cannot be read" in (fault_of(piece_at(path), TABLE) or "")
 
 
 def test_a_file_without_rows_is_none_of_a_node(path):

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -17,9 +18,11 @@ from store.failures import (
     DiskFailedError,
     DiskFullError,
     FileInUseError,
+    InvalidRowError,
     NewerFileError,
     OverloadedError,
 )
+from store.worker import Worker
 
 SCHEMA = "CREATE TABLE IF NOT EXISTS numbers (number INTEGER PRIMARY KEY)"
 
@@ -118,6 +121,95 @@ async def test_a_transaction_that_is_lost_is_acknowledged_to_nobody(database):
     assert await database.read(numbers) == []
     await database.write(insert(3))
     assert await database.read(numbers) == [3]
+
+
+async def test_nobody_is_told_why_another_was_refused(database):
+    """Also where the transaction of both is lost."""
+
+    def refused(_connection):
+        raise InvalidRowError("The row is too large.")
+
+    def lose(connection):
+        connection.execute("ROLLBACK")
+
+    answers = await behind_a_gate(database, [insert(1), refused, lose, insert(2)])
+
+    assert [type(answer) for answer in answers] == [
+        sqlite3.OperationalError,
+        InvalidRowError,
+        sqlite3.OperationalError,
+        sqlite3.OperationalError,
+    ]
+
+
+async def test_a_file_that_somebody_else_locks_is_named_and_written_again_later(path, monkeypatch):
+    """An operator who looks into it, say."""
+    monkeypatch.setattr("store.database.BUSY_TIMEOUT_S", 0.1)
+    async with opened(path, [SCHEMA]) as database:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(FileInUseError, match="locked by another process"):
+                await database.write(insert(1))
+            other.execute("ROLLBACK")
+
+        await database.write(insert(2))
+        assert await database.read(numbers) == [2]
+
+
+async def test_a_thread_that_runs_out_of_memory_says_so_and_goes_on():
+    """Python has a failure of its own for what SQLite says then."""
+    failures = [MemoryError("no page")]
+
+    def run(batch):
+        if failures:
+            raise failures.pop()
+        for job in batch:
+            job.result = job.work(None)
+
+    worker = Worker("store-writer", run, waiting_max=10)
+    worker.start()
+    with pytest.raises(MemoryError, match="no page"):
+        await worker.submit(lambda _: 1)
+    assert await worker.submit(lambda _: 2) == 2
+    await asyncio.to_thread(worker.stop)
+
+
+class Forgetful:
+    """A connection that has no memory left to commit with."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @property
+    def in_transaction(self):
+        return self.inner.in_transaction
+
+    def execute(self, statement, *values):
+        if statement == "COMMIT":
+            raise MemoryError
+        return self.inner.execute(statement, *values)
+
+
+async def test_a_transaction_without_memory_is_undone(database):
+    transaction = database._writer._run.__self__
+    transaction._connection = Forgetful(transaction._connection)
+    with pytest.raises(MemoryError):
+        await database.write(insert(1))
+    transaction._connection = transaction._connection.inner
+
+    await database.write(insert(2))
+    assert await database.read(numbers) == [2]
+
+
+async def test_a_reader_without_memory_does_not_go_on_with_an_old_state(database):
+    snapshot = database._reader._run.__self__
+    snapshot._connection = Forgetful(snapshot._connection)
+    with pytest.raises(MemoryError):
+        await database.read(numbers)
+    snapshot._connection = snapshot._connection.inner
+
+    await database.write(insert(1))
+    assert await database.read(numbers) == [1]
 
 
 async def test_what_was_written_is_there_after_closing(path):

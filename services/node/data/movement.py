@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId
@@ -40,6 +41,7 @@ from services.node.data.permits import Permits, permitted
 from services.node.engine import NodeEngine
 from store import handed
 from store.database import Database
+from store.failures import named_os
 from store.handed import Handed
 from store.imports import Staged
 from store.manifest import Segment
@@ -120,7 +122,8 @@ class Movement:
         await self._reached(Epoch(wanted.session))
         permitted(self._metadata, wanted.session, COPYING, ())
         folder = self._paths.staging(wanted.session)
-        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        with told():
+            await asyncio.to_thread(_made, folder)
         return StagingAnswer(str(folder))
 
     async def take_over(self, wanted: Import) -> ImportAnswer:
@@ -255,6 +258,13 @@ class Movement:
                     epoch=self._metadata.epoch,
                 )
             await self._engine.reached(Epoch(self._metadata.epoch + 1), left_s)
+
+
+def _made(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise named_os(error, str(folder)) from error
 
 
 def _check_cleanup(metadata: ClusterMetadata, wanted: Cleanup, node: NodeId) -> None:

@@ -32,6 +32,7 @@ class DataPaths:
             oldest=segment.oldest,
             newest=segment.newest,
             ranges=segment.ranges,
+            footer=segment.footer or "",
         )
 
     def staged(self, given: str, session: SessionId) -> str:
