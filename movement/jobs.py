@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +46,9 @@ _WRITING: dict[str, str | int] = {
         for name in ("_token", "_key", "_timestamp", "_digest")
     },
 }
+
+# A folder may have brackets or stars in its name, which are no patterns.
+_READING = {"__globPaths__": "false"}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +99,8 @@ def copy(spark: SparkSession, wanted: Wanted, folder: str) -> None:
 
 def written(spark: SparkSession, paths: Sequence[str]) -> list[Written]:
     """The files of folders, or single ones, with their hashes, which the tasks compute."""
-    files = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(list(paths))
+    reader = spark.read.format("binaryFile").options(**_READING)
+    files = reader.option("pathGlobFilter", "*.parquet").load(list(paths))
     found = files.select("path", "length", F.sha2("content", 256).alias("sha256")).collect()
     return sorted(
         (Written(_plain(row["path"]), row["length"], row["sha256"]) for row in found),
@@ -129,6 +132,7 @@ def _read(spark: SparkSession, wanted: Wanted) -> DataFrame:
     schema = spark_schema(wanted.columns)
     parts = [
         spark.read.schema(schema)
+        .options(**_READING)
         .parquet(*(piece.path for piece in reading.pieces))
         .where(in_spans(reading.spans))
         for reading in wanted.readings
@@ -155,6 +159,5 @@ def _figures(wanted: Wanted, rows: DataFrame) -> list[SliceFigures]:
 
 
 def _plain(uri: str) -> str:
-    """A local path instead of its URI; others stay as they are."""
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == "file" else uri
+    """A local path instead of its address, in which nothing is escaped; others stay as they are."""
+    return uri.removeprefix("file:") if uri.startswith("file:/") else uri

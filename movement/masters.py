@@ -16,7 +16,7 @@ def addresses(master: str) -> list[tuple[str, int]]:
     found = []
     for part in master.removeprefix(SCHEME).split(",")[:MASTERS_MAX]:
         host, _, port = part.strip().rpartition(":")
-        if host and port.isdigit():
+        if host and port.isdecimal():
             found.append((host.strip("[]"), int(port)))
     return found
 
@@ -32,6 +32,9 @@ async def silence(master: str) -> str | None:
             said = f"{host}:{port} does not answer within {ANSWER_TIMEOUT_S:.0f} s"
         except OSError as error:
             said = f"{host}:{port}: {error.strerror or error}"
+        except (ValueError, OverflowError) as error:
+            # A name that is none, or a port that is too large.
+            said = f"{host}:{port}: {error}"
         else:
             writer.close()
             return None

@@ -158,6 +158,20 @@ async def test_what_is_written_is_sorted_and_has_each_row_once(
     )
 
 
+async def test_a_folder_may_have_any_name(warm_spark, tmp_path):
+    """No character of it is a pattern, and none is taken for an escaped one."""
+    odd = tmp_path / "a #b?[c]{d,e}*\\f%41 \u00e9"
+    odd.mkdir()
+    rows = [made(token, key=f"k{token}") for token in range(50)]
+    pieces, folder = [written(odd, "one", rows), written(odd, "two", rows)], str(odd / "out")
+
+    await warm_spark.run("x", lambda session: jobs.copy(session, wanted(pieces), folder))
+    files = await warm_spark.run("x", lambda session: jobs.written(session, [folder]))
+
+    assert {item.path.rpartition("/")[0] for item in files} == {folder}
+    assert sum(pq.read_metadata(item.path).num_rows for item in files) == 50
+
+
 async def test_files_that_do_not_overlap_are_copied_as_they_are(warm_spark, tmp_path):
     pieces = [
         written(
