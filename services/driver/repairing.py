@@ -16,6 +16,7 @@ from metadata.sessions import Session, SessionId
 from metadata.strategies import Owners
 from metadata.tokens import Range, intersections
 from movement.batches import Batch, batches
+from movement.manifests import Manifest
 from movement.transfers import Gained, Transfer
 from sequences.disturbance import disturbance, rival
 from sequences.ports import WorkError
@@ -63,12 +64,8 @@ class Repairer:
             raise WorkError(_silence(silent), silent)
         await make_sure_of(self._tools.spark)
         flushed = await flush_all(self._tools.nodes, session.id, opened, transfers)
-        turns = asyncio.Semaphore(BATCHES_AT_ONCE_MAX)
-        attempt = uuid4().hex
         wanted = batches(gained)
-        brought = await all_of(
-            self._brought(session.id, batch, flushed, attempt, turns) for batch in wanted
-        )
+        brought = await self._brought(session.id, wanted, flushed)
         files = _read(flushed)
         for batch, paths in zip(wanted, brought, strict=True):
             files[batch.target] += paths
@@ -100,30 +97,49 @@ class Repairer:
         )
 
     async def _brought(
-        self,
-        session: SessionId,
-        batch: Batch,
-        flushed: Flushed,
-        attempt: str,
-        turns: asyncio.Semaphore,
-    ) -> tuple[str, ...]:
-        """The files that the target has imported."""
-        async with turns:
-            with told(batch):
-                staging = await self._tools.nodes.staging(batch.target, session)
-                name = batch.name_in(session, f"{REPAIR}-{attempt}")
-                place = Place(
-                    name=name,
-                    session=session,
-                    staging=staging,
-                    folder=f"{staging}/{attempt}/{name}",
-                    unique=attempt,
-                    tag=f"{REPAIR}-{session}",
-                )
-                copying = Copying(self._tools, batch, place, Meter(self._clock))
-                manifest = await copying.published(flushed)
-                await copying.landed(manifest)
-                return tuple(item.path for item in manifest.files)
+        self, session: SessionId, wanted: Sequence[Batch], flushed: Flushed
+    ) -> list[tuple[str, ...]]:
+        """The files that each target has imported, of which none did before all are staged.
+
+        A try that fails for want of room at one of them has then left nothing at the others, to
+        which the next one brings everything again.
+        """
+        attempt, turns = uuid4().hex, asyncio.Semaphore(BATCHES_AT_ONCE_MAX)
+        copyings = [await self._copying(session, batch, attempt) for batch in wanted]
+        staged = dict[Copying, Manifest]()
+
+        async def stage(batch: Batch, copying: Copying) -> None:
+            async with turns:
+                with told(batch):
+                    staged[copying] = await copying.published(flushed)
+
+        async def land(batch: Batch, copying: Copying) -> tuple[str, ...]:
+            async with turns:
+                with told(batch):
+                    await copying.landed(staged[copying])
+                    return tuple(item.path for item in staged[copying].files)
+
+        try:
+            await all_of(map(stage, wanted, copyings))
+        except BaseException:
+            dropped = (copying.drop(manifest) for copying, manifest in staged.items())
+            await asyncio.gather(*dropped, return_exceptions=True)
+            raise
+        return await all_of(map(land, wanted, copyings))
+
+    async def _copying(self, session: SessionId, batch: Batch, attempt: str) -> Copying:
+        with told(batch):
+            staging = await self._tools.nodes.staging(batch.target, session)
+        name = batch.name_in(session, f"{REPAIR}-{attempt}")
+        place = Place(
+            name=name,
+            session=session,
+            staging=staging,
+            folder=f"{staging}/{attempt}/{name}",
+            unique=attempt,
+            tag=f"{REPAIR}-{session}",
+        )
+        return Copying(self._tools, batch, place, Meter(self._clock))
 
 
 def owners_of(metadata: ClusterMetadata, session: Session) -> list[NodeId]:

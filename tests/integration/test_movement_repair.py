@@ -203,6 +203,30 @@ async def test_a_repair_needs_every_owner(warm_spark, tmp_path):
 
 
 @ASYNC
+async def test_a_repair_that_one_owner_has_no_room_for_leaves_nothing_at_the_others(
+    warm_spark, tmp_path
+):
+    """Each try brings all of it: what stays behind would fill their disks, too."""
+    async with store_nodes(tmp_path, cluster()) as nodes:
+        await fill(nodes, rows=40)
+        session, staging = opened(nodes), nodes.staging
+        (tmp_path / "full").write_text("")
+
+        async def staging_but_one(node, wanted):
+            return str(tmp_path / "full" / "staged") if node == 4 else await staging(node, wanted)
+
+        nodes.staging = staging_but_one
+        with pytest.raises(WorkError, match=r"for node 4: .*full"):
+            await repairer(warm_spark, nodes).repair(nodes.metadata, session)
+
+        assert nodes.imports == {}
+        assert [nodes.staged(node) for node in (1, 2, 3)] == [[], [], []]
+        nodes.staging = staging
+        await repairer(warm_spark, nodes).repair(nodes.metadata, session)
+        assert sorted(nodes.covered) == [1, 2, 3, 4]
+
+
+@ASYNC
 async def test_a_repair_of_some_owners_is_none(warm_spark, tmp_path):
     async with store_nodes(tmp_path, cluster()) as nodes:
         session = opened(nodes, names=(1, 2))
