@@ -257,5 +257,5 @@ class Client:
 def _plain(body: bytes) -> Plain:
     try:
         return msgspec.json.decode(body, type=Plain)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AnswerError(f"The answer cannot be read: {error}.") from error

@@ -52,7 +52,7 @@ def committed_in(body: bytes | msgspec.Raw, proposal: Proposal) -> Committed:
     try:
         answer = msgspec.json.decode(body, type=CommitAnswer)
         found_hash = bytes.fromhex(answer.hash)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AnswerError(f"The answer to a commit cannot be read: {error}.") from error
     if answer.entry_id != proposal.entry_id:
         raise AnswerError(f"The answer is to {answer.entry_id}, not to {proposal.entry_id}.")
@@ -69,7 +69,7 @@ def outcomes_in(body: bytes, proposals: Sequence[Proposal]) -> list[Outcome | No
     """The outcome of each proposal of a batch; None where it has to be sent again."""
     try:
         answer = msgspec.json.decode(body, type=BatchAnswer)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AnswerError(f"The answer to a batch cannot be read: {error}.") from error
     if len(answer.outcomes) != len(proposals):
         raise AnswerError(f"{len(proposals)} were sent and {len(answer.outcomes)} are answered.")
@@ -82,7 +82,7 @@ def problem_in(body: bytes | msgspec.Raw, status: int) -> Problem:
     """A problem document; whatever else an intermediary says keeps at least its status."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Problem(status=status)
     return problem if problem.status else msgspec.structs.replace(problem, status=status)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -40,19 +40,25 @@ class Barrier:
         closing: Owners,
         locations: Mapping[NodeId, Location],
         level: Level = Level.EACH_QUORUM,
+        applied: Iterable[NodeId] = (),
     ) -> None:
         self.epoch = epoch
         self._groups = groups
         self._closing = closing
         self._locations = locations
         self._level = level
-        self._applied: set[NodeId] = set()
+        self._applied = set(applied)
 
     @property
     def voters(self) -> Owners:
         """Everybody whose watermark matters."""
         asked = {node for group in self._groups for node in group}
         return tuple(sorted(asked.union(self._closing)))
+
+    @property
+    def applied(self) -> frozenset[NodeId]:
+        """Of whom it is known that they have the epoch."""
+        return frozenset(self._applied)
 
     @property
     def unseen(self) -> Owners:
@@ -90,9 +96,12 @@ class Barrier:
 
 
 def barrier_before(
-    metadata: ClusterMetadata, sequence: Sequence, level: Level = Level.EACH_QUORUM
+    metadata: ClusterMetadata,
+    sequence: Sequence,
+    level: Level = Level.EACH_QUORUM,
+    applied: Iterable[NodeId] = (),
 ) -> Barrier:
-    """The barrier that the due step of a sequence stands behind."""
+    """The barrier that the due step of a sequence stands behind; these are known to have passed."""
     groups = voter_groups(metadata, sequence)
     closing = closing_targets(sequence) if groups else ()
-    return Barrier(sequence.last_epoch, groups, closing, metadata.locations(), level)
+    return Barrier(sequence.last_epoch, groups, closing, metadata.locations(), level, applied)

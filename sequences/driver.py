@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Listed
-from typing import Any, TypeVar
 
 import msgspec
 
 from metadata.barriers import Level
+from metadata.directory import NodeId
 from metadata.locks import SequenceId
 from metadata.plans import Step
 from metadata.receipts import Receipt
@@ -20,14 +19,12 @@ from sequences.barrier import Barrier, barrier_before
 from sequences.ports import Cluster, Mover, Refused, Watermarks, WorkError
 from sequences.status import Board, Doing, Status
 from sequences.steps import Leftovers, due_step, left_behind, needs_movement
+from sequences.while_due import while_due
 from transformations.kinds import AnyTransformation
 from transformations.sessions import Errand, OpenSession
 
-T = TypeVar("T")
-
 ASK_WAIT_S = 1.0
 """How long nodes are waited for in one question about their watermark."""
-RECHECK_S = 2.0
 
 
 class World(msgspec.Struct, frozen=True):
@@ -67,8 +64,15 @@ class Drive:
             except WorkError as error:
                 self._failures += 1
                 self._say(sequence, Doing.STUCK, str(error))
-                await asyncio.sleep(self._world.pause_s(self._failures))
+                await self._rest(sequence, self._world.pause_s(self._failures))
         self._board.drop(self._id)
+
+    async def _rest(self, sequence: Sequence, pause_s: float) -> None:
+        """Leave it alone for so long, unless it moves on: whoever cancels it need not wait."""
+        clock = self._world.clock
+        ends_s = clock() + pause_s
+        while self._found() == sequence and (left_s := ends_s - clock()) > 0:
+            await self._world.cluster.beyond(self._world.cluster.metadata.epoch, left_s)
 
     async def _take_step(self, sequence: Sequence) -> None:
         """One step, or none if somebody else took it, or cancelled, in the meantime."""
@@ -77,57 +81,46 @@ class Drive:
             await self._note_leftovers(sequence)
             if self._found() != sequence:
                 return
-        metadata = self._world.cluster.metadata
-        barrier = barrier_before(metadata, sequence, self._world.level)
-        if not await self._hold(sequence, barrier):
+        barrier = await self._hold(sequence)
+        if barrier is None:
             return
         receipts: Listed[Receipt] = ()
-        if needs_movement(metadata, sequence):
-            moved = await self._while_due(sequence, self._move(sequence))
+        if needs_movement(self._world.cluster.metadata, sequence):
+            moved = await while_due(
+                self._world.cluster, lambda: self._found() == sequence, self._move(sequence)
+            )
             if moved is None:
                 return
             receipts = moved
         self._say(sequence, Doing.COMMITTING)
         await self._commit(sequence, due_step(sequence, barrier.evidence, receipts))
 
-    async def _hold(self, sequence: Sequence, barrier: Barrier) -> bool:
-        """Wait at the barrier; false if the sequence moved on meanwhile."""
-        quiet = 0
+    async def _hold(self, sequence: Sequence) -> Barrier | None:
+        """The barrier, once it has passed; None if the sequence moved on meanwhile."""
+        barrier, quiet = self._barrier(sequence), 0
         while not barrier.passed:
             self._say(sequence, Doing.WAITING, barrier=barrier)
             began_s, asked = self._world.clock(), barrier.unseen
             await self._world.watermarks.observe(asked, barrier.epoch, ASK_WAIT_S, barrier.observe)
             if self._found() != sequence:
-                return False
+                return None
             quiet = quiet + 1 if barrier.unseen == asked else 0
-            if quiet:
+            # Tables may have come or gone meanwhile, and with them those who vote.
+            barrier = self._barrier(sequence, barrier.applied)
+            if quiet and not barrier.passed:
                 # A closed port refuses at once. Who is only behind has been waited for, and is
                 # asked again without a pause.
                 took_s = self._world.clock() - began_s
                 await asyncio.sleep(max(0.0, self._world.round_s(quiet) - took_s))
-        return True
+        return barrier
+
+    def _barrier(self, sequence: Sequence, applied: Iterable[NodeId] = ()) -> Barrier:
+        metadata = self._world.cluster.metadata
+        return barrier_before(metadata, sequence, self._world.level, applied)
 
     async def _move(self, sequence: Sequence) -> Listed[Receipt]:
         self._say(sequence, Doing.MOVING)
         return await self._world.mover.move(self._world.cluster.metadata, sequence)
-
-    async def _while_due(self, sequence: Sequence, work: Coroutine[Any, Any, T]) -> T | None:
-        """What the work gives, or None if the sequence was cancelled, and the work with it."""
-        task = asyncio.ensure_future(work)
-        try:
-            while not task.done():
-                metadata = self._world.cluster.metadata
-                if metadata.sequences.find(self._id) != sequence:
-                    return None
-                news = asyncio.ensure_future(self._world.cluster.beyond(metadata.epoch, RECHECK_S))
-                await asyncio.wait({task, news}, return_when=asyncio.FIRST_COMPLETED)
-                news.cancel()
-                await asyncio.gather(news, return_exceptions=True)
-            return await task
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, WorkError):
-                await task
 
     async def _note_leftovers(self, sequence: Sequence) -> None:
         """Before the sequence is gone: what it leaves behind is noted in the metadata."""

@@ -18,6 +18,7 @@ from sequences.disturbance import holder
 from sequences.driver import Drive, World
 from sequences.ports import Cleaner, Refused, Repairer, WorkError
 from sequences.status import Board, Doing, ReconfigurationStatus, SessionStatus
+from sequences.while_due import while_due
 from transformations.cms import AdvanceCmsReconfiguration
 from transformations.sessions import CloseSession, Errand, OpenSession
 
@@ -86,14 +87,21 @@ class Errands:
         return due
 
     async def _serve(self, wanted: SessionId) -> None:
-        """Do what a session is for, then close it; while its ranges move it rests."""
+        """Do what a session is for, then close it; while its ranges move it rests.
+
+        Nobody works on for a session that was closed by hand.
+        """
         failures = 0
+
+        def is_due() -> bool:
+            return self._free(wanted) is not None
+
         while (session := self._free(wanted)) is not None:
             if not failures:
                 self._say(session, _DOING[session.purpose])
             try:
-                await self._work(session)
-                await self._close(session)
+                if await while_due(self._world.cluster, is_due, self._work(session)):
+                    await self._close(session)
             except WorkError as error:
                 failures += 1
                 self._report((session.purpose.value, wanted), str(error))
@@ -126,18 +134,20 @@ class Errands:
             )
         )
 
-    async def _work(self, session: Session) -> None:
+    async def _work(self, session: Session) -> bool:
+        """True, once it is done."""
         if session.purpose is Purpose.REPAIR:
             await self._workers.repairer.repair(self._world.cluster.metadata, session)
-            return
+            return True
         failed = await self._clean(session)
         if not failed:
-            return
+            return True
         why = "; ".join(failed.values())
         if set(failed) == set(session.nodes):
             raise WorkError(why, failed)
         await self._narrow(session, tuple(failed))
         self._report((session.purpose.value, session.id), why)
+        return True
 
     async def _clean(self, session: Session) -> dict[NodeId, str]:
         """All that have not left, each for itself; why it failed, where it did."""

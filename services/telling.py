@@ -34,7 +34,7 @@ class Teller:
         except ClientError as error:
             self._complain(str(error))
             return None
-        except msgspec.MsgspecError as error:
+        except (ValueError, RecursionError) as error:
             self._complain(f"an answer that makes no sense: {error}")
             return None
         if found is None:

@@ -7,8 +7,9 @@ import gc
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import structlog
 import uvloop
@@ -42,7 +43,7 @@ from services.cms.proving import Evidence, Proving
 from services.cms.relaying import relay_to
 from services.cms.reports.postgres import postgres_stores
 from services.cms.seam import ThroughArchive
-from services.duties import busy, stop_asked
+from services.duties import busy, until_stopped
 from services.http.roles import TokensError, load_tokens
 from services.http.serving import Address
 from services.logging import log_to_stderr
@@ -57,8 +58,7 @@ START_ATTEMPTS_MAX = 60
 START_RETRY_S = 1.0
 
 
-async def run(settings: CmsSettings) -> None:
-    stop = stop_asked()
+async def run(settings: CmsSettings, stop: asyncio.Event, begun: Callable[[], None]) -> None:
     metrics = Metrics()
     keys = tuple(map(load_private, settings.log_keys))
     await migrated(settings.dsn)
@@ -105,6 +105,7 @@ async def run(settings: CmsSettings) -> None:
             await stack.enter_async_context(served(engine, where, settings, metrics))
             for where in (settings.own_listen, settings.listen)
         ]
+        begun()
         logger.info("ready", urls=urls, epoch=engine.applied.metadata.epoch)
         # What was made while starting lives for long; the collector need not look at it again.
         gc.freeze()
@@ -214,7 +215,7 @@ async def migrated(dsn: str) -> None:
 def main() -> None:
     log_to_stderr()
     try:
-        uvloop.run(run(cms_settings(os.environ)))
+        uvloop.run(until_stopped(partial(run, cms_settings(os.environ))))
     except (
         SettingsError,
         TokensError,

@@ -146,7 +146,7 @@ def _raise_diverged(body: bytes) -> None:
     """The one refusal to sequence that holds for this process as well."""
     try:
         found = msgspec.json.decode(body, type=Problem)
-    except msgspec.MsgspecError:
+    except (ValueError, RecursionError):
         return
     if found.code == Code.DIVERGED_LOG:
         raise ProblemError(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 
 import structlog
 
 from services.driver.running import running
-from services.duties import first_of, stop_asked
+from services.duties import first_of, until_stopped
 from services.http.roles import TokensError
 from services.logging import log_to_stderr
 from services.settings import DriverSettings, SettingsError, driver_settings
@@ -18,11 +19,14 @@ logger = structlog.get_logger()
 
 
 async def run(settings: DriverSettings) -> None:
-    stop = stop_asked()
-    async with running(settings) as driver:
-        logger.info("ready", url=driver.url)
-        await stop.wait()
-        logger.info("stopping")
+    async def serve(stop: asyncio.Event, begun: Callable[[], None]) -> None:
+        async with running(settings) as driver:
+            begun()
+            logger.info("ready", url=driver.url)
+            await stop.wait()
+            logger.info("stopping")
+
+    await until_stopped(serve)
 
 
 def main() -> None:

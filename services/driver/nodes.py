@@ -58,12 +58,12 @@ class NodeCalls:
 
 
 def _decoded(node: NodeId, answer: Answer, kind: type[T]) -> T:
-    if answer.status != OK:
-        problem = problem_in(answer.body, answer.status)
-        raise WorkError(f"node {node} says: {problem.sentence}", [node])
     try:
+        if answer.status != OK:
+            problem = problem_in(answer.body, answer.status)
+            raise WorkError(f"node {node} says: {problem.sentence}", [node])
         return msgspec.json.decode(answer.body, type=kind)
-    except msgspec.MsgspecError as error:
+    except (ValueError, RecursionError) as error:
         raise WorkError(
             f"node {node} gave an answer that makes no sense: {error}", [node]
         ) from error

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
 
 from client.connection import Connection
 from metadata.barriers import Level
+from metadata.directory import NodeId
 from metadata.epoch import Epoch
 from metadata.locks import SequenceId
+from sequences.barrier import Waiting as Lacking
 from sequences.status import Board, ReconfigurationStatus, SessionStatus, Status
 from services.http.progress import (
+    GROUPS_MAX,
     NODES_MAX,
+    PROGRESS_BYTES_MAX,
     PROGRESS_EVERY_S,
     PROGRESS_PATH,
     SEQUENCES_MAX,
@@ -25,6 +31,7 @@ from services.http.progress import (
 from services.telling import Teller
 
 DETAIL_MAX = 1000
+GROUPS_TOLD_MAX = 100
 MovedOf = Callable[[SequenceId], Moved | None]
 
 
@@ -46,7 +53,8 @@ class Telling:
             found = self.progress(clock())
             has_any = bool(found.sequences or found.sessions or found.reconfiguration)
             if has_any or had_any:
-                await self._teller.tell(found, ProgressAnswer)
+                for part in in_parts(found):
+                    await self._teller.tell(part, ProgressAnswer)
             had_any = has_any
             await asyncio.sleep(PROGRESS_EVERY_S)
 
@@ -76,16 +84,48 @@ class Telling:
             failures=status.failures,
             waiting=tuple(
                 Waiting(
-                    group=item.group,
+                    group=item.group[:NODES_MAX],
                     needed=item.needed,
-                    missing=item.missing,
+                    missing=item.missing[:NODES_MAX],
                     all_of=item.all_of,
                 )
-                for item in status.waiting
+                for item in _naming_all(status.waiting)
             ),
             moved=self._moved(status.sequence),
             level=self._level,
         )
+
+
+def in_parts(whole: Progress) -> Iterator[Progress]:
+    """Halves of it, and halves of these, until each is no more than a CMS takes."""
+    sequences, sessions = len(whole.sequences), len(whole.sessions)
+    if sequences + sessions <= 1 or len(msgspec.json.encode(whole)) <= PROGRESS_BYTES_MAX:
+        yield whole
+        return
+    one, other = (sequences + 1) // 2, sessions // 2
+    first = msgspec.structs.replace(
+        whole, sequences=whole.sequences[:one], sessions=whole.sessions[:other]
+    )
+    rest = Progress(
+        driver=whole.driver, sequences=whole.sequences[one:], sessions=whole.sessions[other:]
+    )
+    yield from in_parts(first)
+    yield from in_parts(rest)
+
+
+def _naming_all(waiting: Sequence[Lacking]) -> Sequence[Lacking]:
+    """Of many groups those that name everybody who is missing: with many tokens for each node
+    there are thousands, of the same few nodes.
+    """
+    if len(waiting) <= GROUPS_TOLD_MAX:
+        return waiting
+    found: list[Lacking] = []
+    named: set[NodeId] = set()
+    for item in sorted(waiting, key=lambda item: not item.all_of):
+        if not named.issuperset(item.missing):
+            named.update(item.missing)
+            found.append(item)
+    return found[:GROUPS_MAX]
 
 
 def _reconfiguring(status: ReconfigurationStatus | None, now_s: float) -> Served | None:

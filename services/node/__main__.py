@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Callable
 
 import structlog
 import uvloop
 
-from services.duties import first_of, stop_asked
+from services.duties import first_of, until_stopped
 from services.http.roles import TokensError
 from services.logging import log_to_stderr
 from services.node.identity import ForeignDirectoryError
@@ -20,11 +22,14 @@ logger = structlog.get_logger()
 
 
 async def run(settings: NodeSettings) -> None:
-    stop = stop_asked()
-    async with running(settings) as node:
-        logger.info("ready", url=node.url, epoch=node.engine.applied.metadata.epoch)
-        await stop.wait()
-        logger.info("stopping", epoch=node.engine.applied.metadata.epoch)
+    async def serve(stop: asyncio.Event, begun: Callable[[], None]) -> None:
+        async with running(settings) as node:
+            begun()
+            logger.info("ready", url=node.url, epoch=node.engine.applied.metadata.epoch)
+            await stop.wait()
+            logger.info("stopping", epoch=node.engine.applied.metadata.epoch)
+
+    await until_stopped(serve)
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ async def cluster_served_by(seeds: Connection) -> ClusterId | None:
     try:
         body = await seeds.read(Request(path="/v1/metadata/cluster"))
         found = msgspec.json.decode(body, type=_Cluster)
-    except (ClientError, msgspec.MsgspecError) as error:
+    except (ClientError, ValueError, RecursionError) as error:
         logger.warning("seeds_away", error=str(error))
         return None
     return ClusterId(found.id) if found.id else None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from metadata.barriers import Level
 from metadata.directory import NodeId, NodeState
 from metadata.epoch import Epoch
 from metadata.invariants import violations
@@ -108,8 +109,16 @@ def unreported(key, error):
 
 
 @contextlib.asynccontextmanager
-async def driven(town, board=None, report=unreported, round_s=lambda _: 0.001):
-    world = World(town, town, town, asyncio.get_running_loop().time, lambda _: 0.01, round_s)
+async def driven(
+    town,
+    board=None,
+    report=unreported,
+    *,
+    round_s=lambda _: 0.001,
+    pause_s=lambda _: 0.01,
+    level=Level.EACH_QUORUM,
+):
+    world = World(town, town, town, asyncio.get_running_loop().time, pause_s, round_s, level)
     task = asyncio.create_task(Errands(world, Workers(town, town), board or Board(), report).run())
     try:
         yield
