@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import msgspec
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_exceptions import LineTooLong
 from aiohttp.http_parser import RawRequestMessage
 
 from services.http.api import Api, E, M
@@ -78,11 +79,19 @@ class _Protocol(web.RequestHandler):
     ) -> web.StreamResponse:
         if status != 400 or request.writer.output_size > 0:  # noqa: PLR2004 - not of our making
             return super().handle_error(request, status, exc, message)
-        found: Problem = problem(Code.MALFORMED, "This is not a valid HTTP request.")
+        found: Problem = problem(Code.MALFORMED, _complaint(exc))
         body = msgspec.json.encode(found)
         response = web.Response(status=400, body=body, headers={"Content-Type": MEDIA_TYPE})
         response.force_close()
         return response
+
+
+def _complaint(error: BaseException | None) -> str:
+    if isinstance(error, LineTooLong):
+        # A key of a row may be the reason.
+        _, limit, *_ = error.args
+        return f"The path with its query, or a header, is longer than the {limit} bytes allowed."
+    return "This is not a valid HTTP request."
 
 
 class _Server(web.Server):

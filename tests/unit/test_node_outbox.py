@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -161,6 +162,26 @@ async def test_a_failure_is_told_to_all_who_were_in_the_message():
         assert isinstance(found, SilentError)
         assert not found.may_have_arrived
     assert not box._running
+
+
+@pytest.mark.parametrize(("waiting_s_max", "sent_after"), [(0, 0), (60, 3)])
+async def test_nobody_waits_long_behind_messages_that_fail(monkeypatch, waiting_s_max, sent_after):
+    """Large rows go one by one: to a stuck node they would take a timeout each."""
+    monkeypatch.setattr("services.node.data.outbox.WAITING_S_MAX", waiting_s_max)
+    wire = Wire()
+    wire.error = SilentError("it gave no answer in time", may_have_arrived=True)
+    box = outbox(wire)
+    large = bytes(MESSAGE_BYTES_MAX)
+    tasks = await sent(box, *(write(number, content=large) for number in range(RUNNING_MAX + 3)))
+    wire.free.set()
+
+    found: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert len(wire.sent) == RUNNING_MAX + sent_after
+    may_have_arrived = [error.may_have_arrived for error in found]
+    assert may_have_arrived == [True] * len(wire.sent) + [False] * (3 - sent_after)
+    assert not box._running
+    assert not box._waiting
 
 
 async def test_what_is_broken_off_may_have_arrived():

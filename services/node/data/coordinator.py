@@ -125,7 +125,8 @@ class Coordinator:
     async def read(self, name: TableName, raw_key: str, consistency: Consistency) -> Found:
         deadline_s = self._clock() + DEADLINE_S
         await self._heard_of(name)
-        for _ in range(ATTEMPTS_MAX):
+        for attempt in range(ATTEMPTS_MAX):
+            is_last = attempt == ATTEMPTS_MAX - 1 or self._clock() > deadline_s
             view = self._view(name)
             try:
                 key = key_of(view.table, view.metadata.cluster.partitioner, raw_key)
@@ -135,11 +136,12 @@ class Coordinator:
             await self._rounds.read(view, ReplicaKey(token=key.token, key=key.text), tally)
             now = self._engine.applied.metadata
             if tally.is_met and tally.is_met_by(view.replicas_in(now, key.token)):
-                if consistency is not Consistency.ONE:
-                    await self._repair(view, tally)
-                return Found(tally.newest, view.table, now.epoch)
+                is_settled = consistency is Consistency.ONE or await self._repair(view, tally)
+                if is_settled or is_last:
+                    return Found(tally.newest, view.table, now.epoch)
+                continue
             is_same = view.replicas_in(now, key.token) == tally.replicas
-            if (is_same and not tally.shortage.behind) or self._clock() > deadline_s:
+            if (is_same and not tally.shortage.behind) or is_last:
                 break
             await self._catch_up(tally.shortage.behind)
         raise ProblemError(
@@ -212,24 +214,24 @@ class Coordinator:
             return None
         return _short(write, tally, now.epoch)
 
-    async def _catch_up(self, epoch: Epoch) -> None:
+    async def _catch_up(self, epoch: Epoch) -> bool:
         """Up to whoever said that this node is behind; not reaching it costs an attempt."""
-        await self._engine.catch_up(epoch, CATCH_UP_TIMEOUT_S)
+        return await self._engine.catch_up(epoch, CATCH_UP_TIMEOUT_S)
 
-    async def _repair(self, view: View, tally: ReadTally) -> None:
+    async def _repair(self, view: View, tally: ReadTally) -> bool:
         """Let a quorum of the owners of now have what is about to be answered.
 
         Otherwise a row that only some have could be seen by this read and not by the next one.
         It keeps its timestamp. What cannot be repaired in time stays as it was: nothing that was
-        acknowledged depends on it.
+        acknowledged depends on it. False if others knew of newer owners, and now this node does.
         """
         row, holders = tally.newest, tally.holders
         if row is None or len(holders) == len(tally.rows):
-            return
+            return True
         now = self._engine.applied.metadata
         replicas = view.replicas_in(now, row.token)
         if replicas is None:
-            return
+            return True
         wanted = WriteTally(replicas, Consistency.QUORUM)
         for node in holders:
             wanted.acknowledge(node)
@@ -237,7 +239,9 @@ class Coordinator:
             async with asyncio.timeout(REPAIR_TIMEOUT_S):
                 await self._rounds.write(View(now, view.table), [row], [wanted], but=holders)
         except TimeoutError:
-            return
+            return True
+        behind = wanted.shortage.behind
+        return wanted.is_met or not behind or not await self._catch_up(behind)
 
 
 def _made(
@@ -248,7 +252,7 @@ def _made(
     for write in writes:
         try:
             row = write.row(view)
-        except InvalidRowError as error:
+        except (InvalidRowError, RecursionError) as error:
             found = as_problem(error).problem
             found = msgspec.structs.replace(found, epoch=view.metadata.epoch)
             outcomes[write.place] = _unfinished(write, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from services.http.problems import Code, ProblemError
+from services.http.problems import Code, ProblemError, malformed
 from store.failures import (
     ClosedError,
     DiskFullError,
@@ -36,7 +36,10 @@ def told() -> Iterator[None]:
         raise as_problem(error) from error
 
 
-def as_problem(error: StoreError) -> ProblemError:
+def as_problem(error: StoreError | RecursionError) -> ProblemError:
+    """A value that could just be decoded may be too deep to be shown."""
+    if isinstance(error, RecursionError):
+        return malformed(error, "columns")
     code = next(code for kind, code in _CODES if isinstance(error, kind))
     field = None
     if isinstance(error, InvalidRowError):

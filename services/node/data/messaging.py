@@ -89,14 +89,13 @@ class Messenger:
 
     async def _told(self, node: NodeId, path: str, body: bytes, kind: type[A]) -> A:
         answer = await self._asked(node, path, body)
-        if answer.status == OK:
-            try:
-                return msgspec.msgpack.decode(answer.body, type=kind)
-            except msgspec.MsgspecError as error:
-                raise SilentError("its answer makes no sense", may_have_arrived=True) from error
-        raise _refused(answer)
+        try:
+            return msgspec.msgpack.decode(answer.body, type=kind)
+        except (ValueError, RecursionError) as error:
+            raise SilentError("its answer makes no sense", may_have_arrived=True) from error
 
     async def _asked(self, node: NodeId, path: str, body: bytes) -> Answer:
+        """An answer that is no refusal. Of an earlier try a refusal of the last says nothing."""
         url = self._addresses().get(node)
         if url is None:
             raise SilentError("it has no address", may_have_arrived=False)
@@ -118,15 +117,17 @@ class Messenger:
                 reason = str(error)
             else:
                 self._suspected_until.pop(node, None)
-                return answer
+                if answer.status == OK:
+                    return answer
+                raise _refused(answer, may_have_arrived=may_have_arrived)
         self._suspected_until[node] = self._clock() + SUSPECT_S
         raise SilentError(reason, may_have_arrived=may_have_arrived)
 
 
-def _refused(answer: Answer) -> SilentError:
+def _refused(answer: Answer, *, may_have_arrived: bool) -> SilentError:
     try:
         found = msgspec.json.decode(answer.body, type=_Told)
-    except msgspec.MsgspecError:
+    except (ValueError, RecursionError):
         found = _Told()
     text = f"{found.code or answer.status}: {found.detail or 'it does not say why'}"
-    return SilentError(text, may_have_arrived=found.code not in HARMLESS)
+    return SilentError(text, may_have_arrived=may_have_arrived or found.code not in HARMLESS)

@@ -24,6 +24,8 @@ RUNNING_MAX = 2
 """Messages under way to one node; the more wait meanwhile, the more the next one carries."""
 WAITING_MAX = 4096
 MESSAGE_BYTES_MAX = 512 * 1024
+WAITING_S_MAX = 1.0
+"""Behind messages that fail; a node that does its work is waited for."""
 KEYS_MAX = 64
 """In one read: a replica has all of their rows in memory at once."""
 
@@ -36,6 +38,7 @@ _Lane = tuple[NodeId, int, int]
 class _Waiting(msgspec.Struct, Generic[M], frozen=True, eq=False):
     message: M
     answer: asyncio.Future[Any]
+    since_s: float
 
 
 class Outbox(Generic[M, A]):
@@ -67,7 +70,8 @@ class Outbox(Generic[M, A]):
         waiting = self._waiting.setdefault(lane, deque())
         if len(waiting) >= WAITING_MAX:
             raise SilentError("too many messages wait for it", may_have_arrived=False)
-        entry = _Waiting(message, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        entry = _Waiting(message, loop.create_future(), loop.time())
         waiting.append(entry)
         self._go_on(lane)
         answer: A = await entry.answer
@@ -101,6 +105,7 @@ class Outbox(Generic[M, A]):
             for item in batch:
                 if not item.answer.done():
                     item.answer.set_exception(error)
+            self._give_up(lane, error)
         else:
             for item, part in zip(batch, parts, strict=True):
                 if not item.answer.done() and part is not None:
@@ -115,6 +120,14 @@ class Outbox(Generic[M, A]):
                     broken = SilentError("it was broken off", may_have_arrived=True)
                     item.answer.set_exception(broken)
             self._ended(lane)
+
+    def _give_up(self, lane: _Lane, error: SilentError) -> None:
+        """A stuck node must not hold up one after the other, each for a timeout of its own."""
+        long_ago_s = asyncio.get_running_loop().time() - WAITING_S_MAX
+        for item in self._waiting[lane]:
+            if item.since_s <= long_ago_s and not item.answer.done():
+                unsent = SilentError(f"others before it failed: {error}", may_have_arrived=False)
+                item.answer.set_exception(unsent)
 
     def _ask_again(self, lane: _Lane, left_out: Sequence[_Waiting[M]], *, answered: int) -> None:
         before = self._fitting.get(lane, self._rows_max)

@@ -25,6 +25,7 @@ from services.http.problems import Code, ProblemError
 from services.node.data.failures import told
 from services.node.data.fitness import Fitness
 from services.node.engine import NodeEngine
+from store.failures import SegmentError
 from store.rows import Row, check
 from store.store import Store
 
@@ -84,13 +85,14 @@ class Replica:
         epoch = found.metadata.epoch
         keys = [message.keys[place] for place in found.places]
         got = await self._finished(epoch, self._get(found, keys)) if keys else []
-        count = fitting(got)
-        rows = dict(zip(found.places[:count], got[:count], strict=True))
-        left_out = dict.fromkeys(found.places[count:], Code.TOO_LARGE.value)
+        rows, damaged = _sorted_out(found.places, got)
+        left_out = list(rows)[fitting(list(rows.values())) :]
         return ReadAnswer(
             epoch=epoch,
-            rows=tuple(rows.get(place) for place in range(len(message.keys))),
-            refused={**found.refused, **left_out},
+            rows=tuple(
+                None if place in left_out else rows.get(place) for place in range(len(message.keys))
+            ),
+            refused={**found.refused, **damaged, **dict.fromkeys(left_out, Code.TOO_LARGE.value)},
         )
 
     async def close(self) -> None:
@@ -139,13 +141,23 @@ class Replica:
         self._count_written(found.table, rows)
         return held
 
-    async def _get(self, found: Admitted, keys: Sequence[ReplicaKey]) -> list[Row | None]:
+    async def _get(
+        self, found: Admitted, keys: Sequence[ReplicaKey]
+    ) -> list[Row | SegmentError | None]:
+        """Keys that others ask for are not to fail by a segment that is none of theirs."""
         assert found.table is not None
         table = found.table
+
+        async def get(key: ReplicaKey) -> Row | SegmentError | None:
+            try:
+                return await self._store.get(table, key.token, key.key)
+            except SegmentError as error:
+                if len(keys) == 1:
+                    raise
+                return error
+
         with told():
-            return await asyncio.gather(
-                *(self._store.get(table, key.token, key.key) for key in keys)
-            )
+            return await asyncio.gather(*map(get, keys))
 
     async def _finished(self, epoch: Epoch, work: Coroutine[Any, Any, T]) -> T:
         """Run what the metadata at `epoch` has let in to its end, even if nobody waits any more.
@@ -163,6 +175,20 @@ class Replica:
 
         task.add_done_callback(release)
         return await asyncio.shield(task)
+
+
+def _sorted_out(
+    places: Sequence[int], got: Sequence[Row | SegmentError | None]
+) -> tuple[dict[int, Row | None], Refusals]:
+    """What was found, by place, and what cannot be told."""
+    rows: dict[int, Row | None] = {}
+    damaged: Refusals = {}
+    for place, item in zip(places, got, strict=True):
+        if isinstance(item, SegmentError):
+            damaged[place] = Code.UNUSABLE_SEGMENT.value
+        else:
+            rows[place] = item
+    return rows, damaged
 
 
 def fitting(rows: Sequence[Row | None]) -> int:

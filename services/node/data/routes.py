@@ -64,7 +64,7 @@ def client_routes(rows: RowsApi) -> tuple[Route, ...]:
         Route(
             method="PUT",
             path=ROW,
-            run=rows.put,
+            run=rows.dated(rows.put),
             summary="Write a row, whole",
             query=OneRow,
             body=RowBody,
@@ -75,7 +75,7 @@ def client_routes(rows: RowsApi) -> tuple[Route, ...]:
         Route(
             method="GET",
             path=ROW,
-            run=rows.get,
+            run=rows.dated(rows.get),
             summary="Read a row",
             query=OneRow,
             answer=RowAnswer,
@@ -84,7 +84,7 @@ def client_routes(rows: RowsApi) -> tuple[Route, ...]:
         Route(
             method="DELETE",
             path=ROW,
-            run=rows.delete,
+            run=rows.dated(rows.delete),
             summary="Delete a row",
             query=DeletedRow,
             answer=RowWritten,
@@ -94,7 +94,7 @@ def client_routes(rows: RowsApi) -> tuple[Route, ...]:
         Route(
             method="POST",
             path=ROWS,
-            run=rows.put_many,
+            run=rows.dated(rows.put_many),
             summary="Write many rows, each with its own outcome",
             query=ManyRows,
             body=RowsBody,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -12,6 +12,7 @@ from services.http.api import Call, encode
 from services.http.problems import Code, Problem, ProblemError, malformed
 from services.http.quick import quick_json
 from services.http.reading import read_json
+from services.http.routing import Handler
 from services.node.data.bodies import (
     DeletedRow,
     KeyedRow,
@@ -38,6 +39,20 @@ class RowsApi:
     def __init__(self, engine: NodeEngine, coordinator: Coordinator) -> None:
         self._engine = engine
         self._coordinator = coordinator
+
+    def dated(self, run: Handler) -> Handler:
+        """With an epoch in every answer, also in one that refuses what it could not even read."""
+
+        async def answer(api: Api, call: Call[Any]) -> web.StreamResponse:
+            try:
+                return await run(api, call)
+            except ProblemError as error:
+                if error.problem.epoch is None:
+                    own = self._engine.applied.metadata.epoch
+                    error.problem = msgspec.structs.replace(error.problem, epoch=own)
+                raise
+
+        return answer
 
     async def put(self, api: Api, call: Call[OneRow]) -> web.StreamResponse:
         body = _decoded(await read_json(api.limits, call.request), RowBody)
