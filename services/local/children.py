@@ -56,21 +56,24 @@ class Child:
     async def keep(self) -> None:
         while True:
             started_s = time.monotonic()
-            process = await self._start()
             try:
-                self._on_start(self._listed(process.pid))
-                status = await process.wait()
-            finally:
-                await _ended(process)
+                died = await self._run()
+            except OSError as error:
+                # No memory, no process, no room: for now.
+                died = {"fault": str(error)}
             self.restarts = self.restarts.after(time.monotonic() - started_s)
-            logger.warning(
-                "process died",
-                name=self.name,
-                pid=process.pid,
-                status=status,
-                restart_in_s=self.restarts.pause_s,
-            )
-            await asyncio.sleep(self.restarts.pause_s)
+            pause_s = self.restarts.pause_s
+            logger.warning("process died", name=self.name, restart_in_s=pause_s, **died)
+            await asyncio.sleep(pause_s)
+
+    async def _run(self) -> dict[str, object]:
+        """Start it and wait for its end; what there is to say of that."""
+        process = await self._start()
+        try:
+            self._on_start(self._listed(process.pid))
+            return {"pid": process.pid, "status": await process.wait()}
+        finally:
+            await _ended(process)
 
     def last_words(self) -> str:
         """What the process said last, for whoever has to know why it does not serve."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -21,6 +22,7 @@ from services.local.settling import Wanted
 from services.local.state import StateDir
 from services.local.supervision import AlreadyRunningError, end_supervisor
 from services.local.supervisor import Ready, Supervisor
+from services.logging import Unfailing
 
 DETACH_TIMEOUT_S = 300.0
 """Enough for the first start on a machine, which may have to fetch Kafka."""
@@ -98,7 +100,9 @@ async def stop(state: StateDir) -> None:
     await kafka.stop(state.path)
     await postgres.stop(state.path)
     if state.processes.exists():
-        state.write_processes([])
+        # Whoever looks for a cluster looks for its processes, too: a full disk does no harm here.
+        with contextlib.suppress(OSError):
+            state.write_processes([])
 
 
 def log_to(path: Path) -> None:
@@ -110,7 +114,7 @@ def log_to(path: Path) -> None:
             structlog.processors.JSONRenderer(),
         ],
         # Open for as long as the process lives.
-        logger_factory=structlog.WriteLoggerFactory(file=path.open("a", encoding="utf-8")),
+        logger_factory=structlog.WriteLoggerFactory(Unfailing(path.open("a", encoding="utf-8"))),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import msgspec
 import structlog
@@ -70,14 +71,21 @@ class Scaling:
                     failures += 1
                     pause_s = PAUSES.pause_s(failures, chance=1.0)
                     logger.warning("scaling failed", fault=str(error), again_in_s=pause_s)
-                    self._desk.say(str(error))
+                    self._complain(error)
                 await self._pause(pause_s)
+
+    def _complain(self, error: Exception) -> None:
+        # What went wrong may be that nothing can be written.
+        with suppress(OSError):
+            self._desk.say(str(error))
 
     async def _pause(self, pause_s: float) -> None:
         """Shorter if somebody makes a wish."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + pause_s
-        while loop.time() < deadline_s and self._desk.new_wish() is None:  # noqa: ASYNC110 a file
+        # One that could not be taken is there already.
+        known = self._desk.new_wish()
+        while loop.time() < deadline_s and self._desk.new_wish() == known:  # noqa: ASYNC110 a file
             await asyncio.sleep(WISH_INTERVAL_S)
 
     async def advance(self, client: Client) -> bool:
@@ -98,15 +106,14 @@ class Scaling:
             return
         ours = self._staff.kept.node_urls
         fault = too_few(found, ours, wish.nodes, await keyspaces(client))
+        if fault is None and not self._staff.kept.driver and wish.nodes != len(ours):
+            fault = "The cluster runs without a driver."
         logger.info("nodes wanted", nodes=wish.nodes)
-        self._desk.take(wish, ours)
-        if fault is not None:
-            self._desk.refuse(fault, ours)
-        elif not self._staff.kept.driver and wish.nodes != len(ours):
-            self._desk.refuse("The cluster runs without a driver.", ours)
-        else:
+        if fault is None:
+            # Before it is answered: what was not kept would be said to be done.
             self._refused.clear()
             self._staff.want(wish.nodes)
+        self._desk.take(wish, ours, fault)
 
     async def _do(self, client: Client, found: Look, action: Action) -> None:
         match action:

@@ -194,12 +194,16 @@ def _without(numbers: tuple[int, ...], index: int) -> tuple[int, ...]:
 def replace(path: Path, content: bytes) -> None:
     """Readers see the file as it was or as it is, never half of it."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content + b"\n")
-        os.fchmod(file.fileno(), 0o644)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(name).replace(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content + b"\n")
+            os.fchmod(file.fileno(), 0o644)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def read(path: Path, kind: type[T]) -> T | None:

@@ -86,6 +86,7 @@ class Supervisor:
             self._state.write_kept(kept)
             fleet = await stack.enter_async_context(running_fleet(self._roster.enter))
             self._keep_servers(fleet, kept)
+            fleet.do(self._roster.keep_written())
             staff = Staff(self._state, kept, ports, fleet, self._roster)
             on_ready(await self._make_ready(fleet, staff, servers))
             fleet.do(Scaling(staff, servers, desk).run(self._token(OPERATING_ROLES)))

@@ -77,11 +77,15 @@ class Desk:
         found = read_wish(self._state)
         return None if found == self._last else found
 
-    def take(self, wish: Wish, names: Iterable[str]) -> None:
-        """`names` are the nodes that there are."""
-        self._last = wish
+    def take(self, wish: Wish, names: Iterable[str], fault: str | None = None) -> None:
+        """`names` are the nodes that there are. With a `fault` it is refused at once.
+
+        What cannot be answered is not taken: it stays a new wish.
+        """
         self._before = frozenset(names)
-        self._write(Answer(id=wish.id, nodes=wish.nodes))
+        state, detail = (Standing.WORKING, "") if fault is None else (Standing.REFUSED, fault)
+        self._write(Answer(id=wish.id, nodes=wish.nodes, state=state, detail=detail))
+        self._last = wish
 
     def say(self, detail: str) -> None:
         """What is being done, for whoever waits."""

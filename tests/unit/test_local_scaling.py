@@ -17,6 +17,7 @@ from services.local.looking import look, tokens_for
 from services.local.recipes import Servers
 from services.local.scaling import Scaling
 from services.local.state import Kept, state_dir
+from services.local.waiting import until
 from services.local.wishes import Desk, Standing, Wish, make_wish, read_answer
 from tests.builders import commit, founded
 from transformations.directory import Register
@@ -28,6 +29,7 @@ from transformations.schema import CreateKeyspace
 
 ROUNDS_MAX = 60
 FIRST_PORT = 7501
+TIMEOUT_S = 20.0
 
 
 class Log:
@@ -288,3 +290,45 @@ def test_tokens_are_clear_of_those_who_join_at_the_same_time(world):
 
     assert len(tokens) == len(others) == 16
     assert not set(tokens) & set(others)
+
+
+class Offline(Scaling):
+    """Asks the log of a test, whatever client it is given."""
+
+    def __init__(self, world):
+        super().__init__(world.machine, Servers(dsn=""), Desk(world.state))
+        self._log = world.log
+
+    async def advance(self, _client):
+        is_resting = await super().advance(self._log)
+        self._log.drive()
+        return is_resting
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_wish_that_cannot_be_answered_for_now_is_granted_all_the_same(world, taken):
+    found = world(2)
+    offline, wish = Offline(found), Wish(id=uuid4(), nodes=3)
+    make_wish(found.state, wish)
+    if taken:
+        advanced(offline, None)
+        found.state.answer.unlink()
+    # No file can take the place of a folder, as none can on a full disk.
+    found.state.answer.mkdir()
+
+    def is_answered():
+        answer = read_answer(found.state)
+        return answer is not None and (answer.id, answer.state) == (wish.id, Standing.DONE)
+
+    async def granted():
+        async with asyncio.TaskGroup() as group:
+            scaling = group.create_task(offline.run(None))
+            with pytest.raises(TimeoutError):
+                await until(scaling.done, timeout_s=1.0)
+            found.state.answer.rmdir()
+            await until(is_answered, timeout_s=TIMEOUT_S)
+            scaling.cancel()
+
+    asyncio.run(granted())
+
+    assert "PrepareJoin" in found.log.kinds
