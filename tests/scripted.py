@@ -14,6 +14,24 @@ Answer = Callable[[Any], dict[str, Any]]
 
 NOT_FOUND = {"status": 404, "code": "not_found", "detail": "There is nothing at this path."}
 
+JOINING = {
+    "id": 42,
+    "kind": "join",
+    "node": 4,
+    "replaced": None,
+    "dead": [],
+    "due": "mid",
+    "taken": [{"step": "prepare", "epoch": 42}, {"step": "start", "epoch": 43}],
+    "cancelled": False,
+    "plans": [],
+    "since_s": 1.0,
+    "barrier": None,
+    "laggards": [],
+    "driver": None,
+    "progress": None,
+}
+"""A sequence as a CMS tells of it: the join of node 4, of which nobody says anything yet."""
+
 
 class Scripted(ThreadingHTTPServer):
     """`answers` are by method and path; `headers` are those of the last request."""

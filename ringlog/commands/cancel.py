@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ringlog.commands.change_options import (
@@ -20,6 +21,8 @@ from ringlog.commands.saying import say
 
 if TYPE_CHECKING:
     # At run time they come when a verb runs, so that --help stays quick.
+    import typer
+
     from ringlog.commands.asking import Talk
     from ringlog.commands.naming import Roster
 
@@ -43,7 +46,7 @@ def cancel(  # noqa: PLR0913 one parameter per option
     Example: ringlog cancel 42 --reason "wrong rack"
     """
     from ringlog.commands.asking import talking
-    from ringlog.commands.changing import Manner, see_through
+    from ringlog.commands.changing import Manner, see_through, undead
     from ringlog.commands.printing import print_json
     from ringlog.commands.retiring import dead_options, is_finished
     from ringlog.commands.telling import gaining, title
@@ -64,6 +67,8 @@ def cancel(  # noqa: PLR0913 one parameter per option
                 "not come back, name it by --dead.",
                 err=True,
             )
+        for warning in undead(names, gone):
+            say(f"warning: {warning}", err=True)
         if not (yes or as_json) and sys.stdin.isatty():
             _ask(view, names)
         transformation = {"kind": "CancelSequence", "sequence": sequence}
@@ -100,14 +105,22 @@ def resume(  # noqa: PLR0913 one parameter per option
     Example: ringlog resume 42 --dead node-3
     """
     from ringlog.commands.asking import talking
-    from ringlog.commands.changing import Manner, see_through
+    from ringlog.commands.changing import Manner, past, say_end, see_through
     from ringlog.commands.retiring import refusal, retirement
     from ringlog.commands.telling import now, steps, title
+    from ringlog.commands.watching import found
 
     with talking(state_dir, url, token) as talk:
         names = talk.roster()
-        view = _in_progress(talk, sequence)
         gone = _numbers(names, dead)
+        view = found(talk, sequence)
+        if view is None:
+            # Who waits for a sequence that was quicker has waited for it.
+            ending = past(talk, sequence)
+            if ending is None or ending["outcome"] != "finished":
+                raise _not_in_progress(sequence, ending)
+            say_end(ending, names, as_json=as_json)
+            return
         if not as_json:
             say(f"{title(view, names)}: {steps(view)}")
             say(f"now: {now(view, names)}")
@@ -131,18 +144,24 @@ def _numbers(names: Roster, dead: list[str] | None) -> list[int]:
 
 
 def _in_progress(talk: Talk, sequence: int) -> dict[str, Any]:
+    from ringlog.commands.changing import past
     from ringlog.commands.watching import found
 
     view = found(talk, sequence)
     if view is None:
-        raise end(
-            f"No sequence {sequence} is in progress: `ringlog sequences` lists those that are.",
-            Exit.REFUSED,
-        )
+        raise _not_in_progress(sequence, past(talk, sequence))
     return dict(view)
 
 
-def _known(view: dict[str, Any]) -> dict[str, Any]:
+def _not_in_progress(sequence: int, ending: Mapping[str, Any] | None) -> typer.Exit:
+    fate = "`ringlog sequences` lists those that are"
+    if ending is not None and ending["epoch"] is not None:
+        ended = "finished" if ending["outcome"] == "finished" else "was cancelled"
+        fate = f"it {ended} at epoch {ending['epoch']}"
+    return end(f"No sequence {sequence} is in progress: {fate}.", Exit.REFUSED)
+
+
+def _known(view: Mapping[str, Any]) -> dict[str, Any]:
     named = {name: view[name] for name in ("kind", "node", "replaced")}
     return {"sequence": view["id"], **named, "warnings": []}
 

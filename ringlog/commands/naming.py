@@ -71,6 +71,11 @@ class Roster(msgspec.Struct, frozen=True):
         wanted = set(nodes)
         return [item for item in self.members if item.id in wanted and item.liveness in ABSENT]
 
+    def present(self, nodes: Iterable[int]) -> list[Member]:
+        """Those of them that report."""
+        wanted = set(nodes)
+        return [item for item in self.members if item.id in wanted and item.liveness == "up"]
+
     def label(self, node: int) -> str:
         found = next((item for item in self.members if item.id == node), None)
         return f"node {node}" if found is None else found.label

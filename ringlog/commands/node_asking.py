@@ -18,6 +18,10 @@ class NotReachedError(Exception):
     """The text is a sentence."""
 
 
+class _NotConnectedError(Exception):
+    """Nothing was sent. The text says why."""
+
+
 class DoubtError(Exception):
     """A write may have been done. The text says why nobody knows."""
 
@@ -44,8 +48,8 @@ def asked(
     for member in members[:NODES_TRIED_MAX]:
         try:
             return _ask(member.addresses[HTTP], method, path, body, token)
-        except ConnectionRefusedError:
-            complaint = f"{member.label} takes no connection at {member.addresses[HTTP]}"
+        except _NotConnectedError as error:
+            complaint = f"{member.label} takes no connection at {member.addresses[HTTP]}: {error}"
         except OSError as error:
             complaint = f"{member.label} broke off: {error}"
             if method != "GET":
@@ -68,11 +72,15 @@ def _ask(
         data = msgspec.json.encode(body)
     connection = HTTPConnection(host.strip("[]"), int(port), timeout=TIMEOUT_S)
     try:
+        connection.connect()
+    except OSError as error:
+        raise _NotConnectedError(error.strerror or str(error)) from error
+    try:
         connection.request(method, path, body=data, headers=headers)
         response = connection.getresponse()
         text = response.read(ANSWER_BYTES_MAX)
         return response.status, msgspec.json.decode(text, type=dict[str, Any])
-    except (HTTPException, ValueError) as error:
+    except (HTTPException, ValueError, RecursionError) as error:
         raise OSError(f"its answer cannot be read ({error})") from error
     finally:
         connection.close()

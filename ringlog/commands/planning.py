@@ -51,6 +51,10 @@ def told(plan: Plan, names: Roster) -> list[str]:
         *plan["sequence"]["dead"],
     }
     lines += [f"{item.label} is {item.liveness}, and waited for" for item in names.absent(nodes)]
+    lines += [
+        f"{item.label} is up, and would be taken for dead: end its process first"
+        for item in names.present(plan["sequence"]["dead"])
+    ]
     warnings = (plan["result"] or {}).get("warnings", ())
     return [*lines, *(f"warning: {warning}" for warning in warnings)]
 

@@ -156,7 +156,7 @@ def _print_barrier(barrier: View, names: Roster) -> None:
 
 def _watch(talk: Talk, sequence: int | None, *, as_json: bool) -> None:
     """Until interrupted, or until the one that is watched is over."""
-    from ringlog.commands.watching import POLL_S, show_for
+    from ringlog.commands.watching import POLL_S, patiently, show_for
 
     if sequence is not None:
         # One that is not there is no end of it.
@@ -164,7 +164,7 @@ def _watch(talk: Talk, sequence: int | None, *, as_json: bool) -> None:
     said: Sequence[View] = ()
     with show_for(talk.roster(), as_json=as_json) as show:
         while True:
-            answer = talk.get("/v1/sequences")
+            answer = patiently(lambda: talk.get("/v1/sequences"))
             views = [
                 view for view in answer["sequences"] if sequence is None or view["id"] == sequence
             ]

@@ -40,6 +40,8 @@ def table_in(schema: Mapping[str, Any], text: str) -> Table:
 
 def key_path(table: Table, key: str) -> str:
     """The address of a row on a node."""
+    if not key:
+        raise ValuesError("The key is empty, and no row has such a key: give another.")
     several = len(table["partition_key"]) > 1
     parts = [unquote(part) for part in key.split(",")] if several else [key]
     encoded = ",".join(quote(part, safe="") for part in parts)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ringlog.commands.ending import Exit, end
 from ringlog.commands.saying import say
@@ -12,6 +12,8 @@ from ringlog.commands.telling import is_driven, now, title
 
 if TYPE_CHECKING:
     # At run time they come when a verb runs, so that --help stays quick.
+    from types import TracebackType
+
     from ringlog.commands.asking import Talk
     from ringlog.commands.bars import Bars
     from ringlog.commands.naming import Roster
@@ -25,30 +27,52 @@ PAGES_MAX = 1_000
 PAGE_ENTRIES = 1_000
 GONE = 404
 
+T = TypeVar("T")
 View = Mapping[str, Any]
 
 
 class Show(Protocol):
     """Something that is told how sequences stand, whenever that is known anew."""
 
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
     def update(self, views: Sequence[View]) -> None: ...
 
 
 def wait_for_end(talk: Talk, sequence: int, show: Show, *, timeout_s: float | None) -> View:
     """How it ended: outcome, epoch, steps. Whoever stops waiting leaves it running."""
-    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-    last: View | None = None
+    last: View = {"id": sequence, "due": "", "taken": prepared(sequence)}
     try:
-        while (view := _found_soon(talk, sequence)) is not None:
-            last = view
-            show.update([view])
-            if deadline_s is not None and time.monotonic() > deadline_s:
-                raise end(f"Sequence {sequence} is not over yet. {_goes_on(view)}", Exit.REFUSED)
-            time.sleep(POLL_S)
+        # Nothing is said inside: the bars of a terminal would wipe it away.
+        with show:
+            for last in _standings(talk, sequence, timeout_s):
+                show.update([last])
+    except _LateError:
+        raise end(f"Sequence {sequence} is not over yet. {_goes_on(last)}", Exit.REFUSED) from None
     except KeyboardInterrupt:
-        known = {"id": sequence, "due": ""} if last is None else last
-        raise end(f"Not waiting any more. {_goes_on(known)}", Exit.REFUSED) from None
-    return ended(talk, sequence, last)
+        raise end(f"Not waiting any more. {_goes_on(last)}", Exit.REFUSED) from None
+    return ended(talk, sequence, last["taken"])
+
+
+class _LateError(Exception):
+    """The time is up, and it is not over."""
+
+
+def _standings(talk: Talk, sequence: int, timeout_s: float | None) -> Iterator[View]:
+    """How it stands, every now and then until it is over."""
+    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while (view := _found_soon(talk, sequence)) is not None:
+        yield view
+        if deadline_s is not None and time.monotonic() > deadline_s:
+            raise _LateError
+        time.sleep(POLL_S)
 
 
 def found(talk: Talk, sequence: int) -> View | None:
@@ -67,21 +91,36 @@ def _found_soon(talk: Talk, sequence: int) -> View | None:
     """As `found`, while every CMS may be away for a while."""
     from client.errors import UnreachableError
 
+    try:
+        return patiently(lambda: found(talk, sequence))
+    except UnreachableError as error:
+        raise UnreachableError(
+            f"{error} The sequence goes on: `ringlog resume {sequence}` waits for it."
+        ) from error
+
+
+def patiently(ask: Callable[[], T]) -> T:
+    """The answer of a cluster that was there a moment ago, and may be away for a while."""
+    from client.errors import UnreachableError
+
     deadline_s = time.monotonic() + ABSENT_MAX_S
     while True:
         try:
-            return found(talk, sequence)
-        except UnreachableError as error:
+            return ask()
+        except UnreachableError:
             if time.monotonic() > deadline_s:
-                raise UnreachableError(
-                    f"{error} The sequence goes on: `ringlog resume {sequence}` waits for it."
-                ) from error
+                raise
 
 
-def ended(talk: Talk, sequence: int, last: View | None) -> View:
-    """What the log says of the steps that nobody has seen it take."""
-    seen = [] if last is None else [(item["step"], item["epoch"]) for item in last["taken"]]
-    after = seen[-1][1] if seen else sequence - 1
+def prepared(sequence: int) -> list[View]:
+    """The step that every sequence has taken: it is named by its epoch."""
+    return [{"step": "prepare", "epoch": sequence}]
+
+
+def ended(talk: Talk, sequence: int, known: Sequence[View]) -> View:
+    """What the log says of the steps that it took after those that are known."""
+    seen = [(item["step"], item["epoch"]) for item in known]
+    after = seen[-1][1]
     for _ in range(PAGES_MAX):
         page = talk.get("/v1/log", {"after": after, "limit": PAGE_ENTRIES})["entries"]
         seen += [
@@ -89,7 +128,7 @@ def ended(talk: Talk, sequence: int, last: View | None) -> View:
             for entry in page
             if (step := step_of(entry["transformation"], sequence)) is not None
         ]
-        if not page or (seen and seen[-1][0] == "retire"):
+        if not page or seen[-1][0] == "retire":
             break
         after = page[-1]["epoch"]
     taken = dict(seen)

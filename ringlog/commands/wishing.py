@@ -7,7 +7,7 @@ import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import typer
 
@@ -39,20 +39,21 @@ def wished(
     deadline_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
     try:
         _wait_until_taken(state, wish)
+        # Nothing is said inside: what changes on a terminal would wipe it away.
         with _Teller(state, talk, is_silent=as_json) as teller:
-            return _final_answer(state, wish, teller, deadline_s)
+            _wait_while_working(state, wish, teller, deadline_s)
     except KeyboardInterrupt:
         raise end(f"Not waiting any more. {_goes_on(wish)}", Exit.REFUSED) from None
+    return _final_answer(state, wish)
 
 
-def _final_answer(state: StateDir, wish: Wish, teller: _Teller, deadline_s: float) -> Answer:
-    while (answer := _answer_to(state, wish.id)).state is Standing.WORKING:
+def _wait_while_working(state: StateDir, wish: Wish, teller: _Teller, deadline_s: float) -> None:
+    while time.monotonic() <= deadline_s and supervisor_of(state.lock) is not None:
+        answer = read_answer(state)
+        if answer is None or answer.id != wish.id or answer.state is not Standing.WORKING:
+            return
         teller.tell(answer.detail)
-        if time.monotonic() > deadline_s:
-            doing = f" ({answer.detail})" if answer.detail else ""
-            raise end(f"Not done yet{doing}. {_goes_on(wish)}", Exit.REFUSED)
         time.sleep(POLL_S)
-    return answer
 
 
 def _wait_until_taken(state: StateDir, wish: Wish) -> None:
@@ -70,12 +71,14 @@ def _wait_until_taken(state: StateDir, wish: Wish) -> None:
         time.sleep(POLL_S)
 
 
-def _answer_to(state: StateDir, wish: UUID) -> Answer:
+def _final_answer(state: StateDir, wish: Wish) -> Answer:
     answer = read_answer(state)
-    if answer is None or answer.id != wish:
+    if answer is None or answer.id != wish.id:
         raise _overtaken()
     if answer.state is Standing.WORKING:
         _check_supervised(state)
+        doing = f" ({answer.detail})" if answer.detail else ""
+        raise end(f"Not done yet{doing}. {_goes_on(wish)}", Exit.REFUSED)
     return answer
 
 

@@ -64,7 +64,7 @@ class Questions:
             return f"{problem.code}: {problem.sentence}" if problem.code else problem.sentence
         try:
             return msgspec.json.decode(answer.body, type=dict[str, Any])
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             return f"{url} answers something else than a CMS"
 
     async def _look(self, whom: Whom) -> Asked:
@@ -112,7 +112,7 @@ def _decoded(answer: Answer | str) -> Plain:
         return {}
     try:
         found = msgspec.json.decode(answer.body)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, Mapping) else {}
 

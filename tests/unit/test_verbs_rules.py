@@ -132,6 +132,8 @@ def test_a_key_goes_into_an_address_as_it_is():
     assert key_path(TABLE, "a/b,c+ü%").endswith("/rows/a%2Fb%2Cc%2B%C3%BC%25")
     two = {**TABLE, "partition_key": ["id", "customer"]}
     assert key_path(two, "1,a%2Cb").endswith("/rows/1,a%2Cb")
+    with pytest.raises(ValuesError, match="The key is empty"):
+        key_path(TABLE, "")
 
 
 def test_a_table_is_found_by_its_whole_name():
@@ -323,6 +325,8 @@ def test_a_plan_in_words():
     assert timed[0] == "moves about 10 rows, 20 B: about 1 min 30 s at 100 rows/s"
     assert told(plan(rows=None), NAMES)[0].startswith("moves rows, but no node has reported")
     assert told(plan(transfers=[], locks=[]), NAMES)[:2] == ["moves no rows", "locks nothing"]
+    without = told(plan(sequence=view(dead=[2, 3])), NAMES)
+    assert without[-1] == "node 2 is up, and would be taken for dead: end its process first"
 
 
 VERBS = "join leave move replace cancel resume sequences put get delete owners diff schema bench"
