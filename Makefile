@@ -4,11 +4,14 @@ BIN := $(VENV)/bin
 # Hundreds of short processes are started by the tests; compiling the sources anew in each is not free.
 export PYTHONDONTWRITEBYTECODE :=
 QUICK := $(wildcard tests/unit tests/tidy tests/scenarios tests/golden)
+# Two halves that take about as long. A process each is quicker than workers that are told each test.
+QUICK_1 := $(wildcard tests/unit/test_[a-l]*.py tests/tidy tests/scenarios tests/golden)
+QUICK_2 := $(filter-out $(QUICK_1),$(wildcard tests/unit/test_*.py))
 # Two files at a time: most wait more than they work. Each worker has servers of its own.
 PAIRED := $(wildcard tests/contract tests/integration tests/simulation)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-browser demo test test-unit test-matrix test-compose check fmt bench bench-core bench-log bench-fanout bench-audit bench-movement bench-console screenshots lock clean
+.PHONY: help setup setup-browser demo test test-unit quick-1 quick-2 test-matrix test-compose check fmt bench bench-core bench-log bench-fanout bench-audit bench-movement bench-console screenshots lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,12 +24,18 @@ demo: setup ## show a small cluster at work
 	$(BIN)/python -m ringlog.demo
 
 test: check setup-browser ## check, then run every test
-	$(BIN)/pytest -q -n 2 --dist loadgroup $(QUICK)
+	@$(MAKE) --no-print-directory test-unit
 	$(BIN)/pytest -n 2 --dist loadfile $(PAIRED)
 	$(BIN)/pytest $(QUICK:%=--ignore=%) $(PAIRED:%=--ignore=%)
 
 test-unit: setup ## run the quick tests: unit, tidy, scenarios, golden
-	$(BIN)/pytest -q -n 2 --dist loadgroup $(QUICK)
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target quick-1 quick-2
+
+quick-1:
+	$(BIN)/pytest -q $(QUICK_1)
+
+quick-2:
+	$(BIN)/pytest -q $(QUICK_2)
 
 test-matrix: setup ## kill everything in every moment of every sequence; MATRIX_TABLE=FILE for the table
 	MATRIX_CELLS=all $(BIN)/pytest -q -s tests/e2e/test_crash_matrix.py

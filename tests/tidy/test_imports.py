@@ -13,9 +13,6 @@ from tests.tidy.imports import (
 )
 from tests.tidy.source import ROOT, source, text_files
 
-# Read and parsed once, by one worker.
-pytestmark = pytest.mark.xdist_group("tidy")
-
 PYTHON = text_files(ROOT, ".py")
 
 

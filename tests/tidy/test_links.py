@@ -5,9 +5,6 @@ import pytest
 from tests.tidy.links import link_faults
 from tests.tidy.source import ROOT
 
-# Read and parsed once, by one worker.
-pytestmark = pytest.mark.xdist_group("tidy")
-
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 
 

@@ -6,9 +6,6 @@ import pytest
 
 from tests.tidy.source import ROOT
 
-# Read and parsed once, by one worker.
-pytestmark = pytest.mark.xdist_group("tidy")
-
 _NAME = re.compile(r"^([A-Za-z0-9][\w.-]*)", re.MULTILINE)
 
 

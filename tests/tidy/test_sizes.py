@@ -5,9 +5,6 @@ import pytest
 from tests.tidy.sizes import function_size_faults, module_size_faults
 from tests.tidy.source import ROOT, source, text_files
 
-# Read and parsed once, by one worker.
-pytestmark = pytest.mark.xdist_group("tidy")
-
 PYTHON = text_files(ROOT, ".py")
 
 

@@ -7,9 +7,6 @@ import pytest
 from tests.tidy.source import ROOT, source, text_files
 from tests.tidy.wording import ignore_faults, init_faults, name_faults, place_faults, todo_faults
 
-# Read and parsed once, by one worker.
-pytestmark = pytest.mark.xdist_group("tidy")
-
 EVERYTHING = text_files()
 PYTHON = [each for each in EVERYTHING if each.path.suffix == ".py"]
 CODE = text_files(ROOT, ".py", ".js", ".css", ".sql", ".sh", ".toml", ".yml", ".yaml")
