@@ -348,7 +348,8 @@ class CrashTown:
 
 def _unclaimed(folder):
     staged = folder / "data" / "staged"
-    files = [path for path in staged.rglob("*") if path.is_file()]
+    # A walk passes over what is swept under it.
+    files = [Path(place) / name for place, _, names in os.walk(staged) for name in names]
     if not files:
         return []
     with contextlib.closing(
