@@ -23,7 +23,7 @@ setup-browser: $(VENV)/.browser ## make sure of a Chromium for the browser tests
 demo: setup ## show a small cluster at work
 	$(BIN)/python -m ringlog.demo
 
-test: check setup-browser ## check, then run every test
+test: check setup-browser $(VENV)/.classes ## check, then run every test
 	@$(MAKE) --no-print-directory test-unit
 	$(BIN)/pytest -n 2 --dist loadfile $(PAIRED)
 	$(BIN)/pytest $(QUICK:%=--ignore=%) $(PAIRED:%=--ignore=%)
@@ -90,5 +90,7 @@ $(VENV)/.java: | $(VENV)/.requirements
 	deploy/setup.sh java
 $(VENV)/.kafka: services/local/kafka_jars.txt | $(VENV)/.project $(VENV)/.java
 	deploy/setup.sh kafka
+$(VENV)/.classes: $(VENV)/.requirements | $(VENV)/.project $(VENV)/.java
+	deploy/setup.sh classes
 $(VENV)/.browser: | $(VENV)/.requirements
 	deploy/setup.sh browser

@@ -6,6 +6,8 @@ import signal
 
 from hypothesis import settings
 
+from tests.fixtures import spark_classes
+
 pytest_plugins = ["tests.fixtures.kafka", "tests.fixtures.postgres", "tests.fixtures.spark"]
 
 # A busy machine is no finding, hence no deadline; a failure prints what reproduces it.
@@ -18,6 +20,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Java processes of tests live for seconds. The thorough compiler would spend as much processor
 # time on each as everything else together, and never earn it back.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+spark_classes.use()
 
 # Drawn once for all workers of a run, because it is part of the names of tests.
 os.environ.setdefault("SIMULATION_SEED", str(random.SystemRandom().randrange(10**6)))
