@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -11,9 +11,10 @@ from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId
 from metadata.plans import RangeChange, Step
 from metadata.receipts import enough_sources, sources_needed
-from metadata.schema import Table
+from metadata.schema import Table, TableId
 from metadata.sequences import Sequence
 from metadata.strategies import Owners
+from metadata.tokens import Range, intersections
 
 
 class Gained(msgspec.Struct, frozen=True):
@@ -29,6 +30,10 @@ class Transfer(msgspec.Struct, frozen=True):
 
     gained: Gained
     sources: Owners
+
+
+Old = Mapping[tuple[NodeId, TableId], tuple[Range, ...]]
+"""Where a node has rows of a table as they were before it was set back."""
 
 
 class Lacking(msgspec.Struct, frozen=True):
@@ -68,6 +73,25 @@ def chosen(
             return found
         transfers.append(Transfer(item, found))
     return transfers
+
+
+def without_old(transfers: Iterable[Transfer], old: Old) -> list[Transfer]:
+    """Leave out nodes with old rows where the others have all that was acknowledged.
+
+    Old rows may have been deleted since, and the tombstones may be gone from everybody else; but
+    where the others do not suffice, they may be the only ones.
+    """
+    found = []
+    for item in transfers:
+        table, change = item.gained.table.id, item.gained.change
+        fresh = tuple(
+            node
+            for node in item.sources
+            if not intersections((change.range,), old.get((node, table), ()))
+        )
+        suffices = len(fresh) >= sources_needed(change.before, change.wanted)
+        found.append(Transfer(item.gained, fresh) if suffices else item)
+    return found
 
 
 def _sources(gained: Gained, sequence: Sequence, answering: Collection[NodeId]) -> Owners | Lacking:

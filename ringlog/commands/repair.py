@@ -43,7 +43,8 @@ def repair(  # noqa: PLR0913 one parameter per option
 ) -> None:
     """Bring what any owner of a range has to all of them, and wait until that is done.
 
-    Every owner has to answer. A node that was set back serves again once all it owns is repaired.
+    Every owner has to answer. A node that was set back serves again once all it owns is repaired;
+    its old rows go where the others have all that was acknowledged.
 
     Example: ringlog repair node-2
     """

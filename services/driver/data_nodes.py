@@ -14,12 +14,15 @@ from services.driver.nodes import NodeCalls
 from services.driver.together import while_alive
 from services.http.data_messages import (
     FLUSH_PATH,
+    FORGET_PATH,
     IMPORT_PATH,
     IMPORTED_PATH,
     REPAIRED_PATH,
     STAGING_PATH,
     Flush,
     FlushAnswer,
+    Forget,
+    ForgetAnswer,
     Import,
     ImportAnswer,
     Imported,
@@ -62,6 +65,8 @@ class DataNodes(Protocol):
         self, node: NodeId, session: SessionId, name: str
     ) -> tuple[SegmentFile, ...]: ...
 
+    async def forget(self, node: NodeId, wanted: Forget) -> None: ...
+
     async def repaired(self, node: NodeId, wanted: Repaired) -> None: ...
 
 
@@ -96,6 +101,9 @@ class HttpDataNodes:
         wanted = Imported(session=session, prefix=name)
         found = await self._calls.post(node, IMPORTED_PATH, wanted, ImportedAnswer, ASK_TIMEOUT_S)
         return found.segments
+
+    async def forget(self, node: NodeId, wanted: Forget) -> None:
+        await self._calls.post(node, FORGET_PATH, wanted, ForgetAnswer, ASK_TIMEOUT_S)
 
     async def repaired(self, node: NodeId, wanted: Repaired) -> None:
         await self._calls.post(node, REPAIRED_PATH, wanted, RepairedAnswer, ASK_TIMEOUT_S)

@@ -18,7 +18,7 @@ from metadata.sequences import Sequence
 from metadata.sessions import SessionId
 from metadata.tokens import Range, coalesce
 from movement.batches import Batch, Piece, Reading, read_from, sources_of
-from movement.transfers import Gained, Lacking, Transfer, candidates, chosen
+from movement.transfers import Gained, Lacking, Old, Transfer, candidates, chosen
 from sequences.ports import WorkError
 from services.driver.data_nodes import DataNodes
 from services.http.data_messages import Flush, FlushAnswer, SegmentFile
@@ -27,11 +27,15 @@ logger = structlog.get_logger()
 
 
 class Flushed(msgspec.Struct, frozen=True):
-    """Who is read for what, how far each was when it was flushed, and the files of each table."""
+    """Who is read for what, how far each was when it was flushed, and the files of each table.
+
+    `old` is where nodes have rows as they were before they were set back.
+    """
 
     transfers: tuple[Transfer, ...] = ()
     epochs: dict[NodeId, Epoch] = {}
     pieces: dict[TableId, tuple[Piece, ...]] = {}
+    old: Old = {}
 
     def sources(self, batch: Batch) -> dict[Range, tuple[Source, ...]]:
         return {
@@ -145,4 +149,9 @@ def _flushed(transfers: Iterable[Transfer], answers: dict[NodeId, FlushAnswer]) 
         transfers=tuple(transfers),
         epochs={node: answer.epoch for node, answer in answers.items()},
         pieces={table: tuple(found) for table, found in pieces.items()},
+        old={
+            (node, item.table): item.ranges
+            for node, answer in answers.items()
+            for item in answer.old
+        },
     )

@@ -1,4 +1,8 @@
-"""Repair: what any owner of a range has is brought to all of them."""
+"""Repair: what any owner of a range has is brought to all of them.
+
+But for rows of a node that was set back, where the others have all that was acknowledged: of what
+was deleted since, no tombstone may be left.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,19 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from uuid import uuid4
 
+import msgspec
+
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId
 from metadata.epoch import Epoch
 from metadata.plans import RangeChange
-from metadata.schema import Table
+from metadata.schema import Table, TableId
 from metadata.sessions import Session, SessionId
 from metadata.strategies import Owners
-from metadata.tokens import Range, intersections
+from metadata.tokens import Range, coalesce, intersections
 from movement.batches import Batch, batches
 from movement.manifests import Manifest
-from movement.transfers import Gained, Transfer
+from movement.transfers import Gained, Transfer, without_old
 from sequences.disturbance import disturbance, rival
 from sequences.ports import WorkError
 from services.driver.attempt import make_sure_of, told
@@ -25,7 +31,7 @@ from services.driver.copying import Copying, Place, Tools
 from services.driver.flushing import Flushed, flush_all
 from services.driver.progress import Meter
 from services.driver.together import all_of
-from services.http.data_messages import FILES_MAX, Repaired
+from services.http.data_messages import FILES_MAX, Forget, Repaired
 from services.node.data.ownership import owned_ranges
 
 BATCHES_AT_ONCE_MAX = 2
@@ -64,8 +70,11 @@ class Repairer:
             raise WorkError(_silence(silent), silent)
         await make_sure_of(self._tools.spark)
         flushed = await flush_all(self._tools.nodes, session.id, opened, transfers)
+        fresh = without_old(transfers, flushed.old)
+        flushed = msgspec.structs.replace(flushed, transfers=tuple(fresh))
         wanted = batches(gained)
-        brought = await self._brought(session.id, wanted, flushed)
+        forgets = list(_forgets(session.id, transfers, fresh))
+        brought = await self._brought(session.id, wanted, flushed, forgets)
         files = _read(flushed)
         for batch, paths in zip(wanted, brought, strict=True):
             files[batch.target] += paths
@@ -97,12 +106,17 @@ class Repairer:
         )
 
     async def _brought(
-        self, session: SessionId, wanted: Sequence[Batch], flushed: Flushed
+        self,
+        session: SessionId,
+        wanted: Sequence[Batch],
+        flushed: Flushed,
+        forgets: Iterable[tuple[NodeId, Forget]],
     ) -> list[tuple[str, ...]]:
         """The files that each target has imported, of which none did before all are staged.
 
         A try that fails for want of room at one of them has then left nothing at the others, to
-        which the next one brings everything again.
+        which the next one brings everything again. Nor is anything forgotten before, which is old
+        but may be of use where somebody else is lost meanwhile.
         """
         attempt, turns = uuid4().hex, asyncio.Semaphore(BATCHES_AT_ONCE_MAX)
         copyings = [await self._copying(session, batch, attempt) for batch in wanted]
@@ -121,6 +135,7 @@ class Repairer:
 
         try:
             await all_of(map(stage, wanted, copyings))
+            await all_of(self._tools.nodes.forget(node, message) for node, message in forgets)
         except BaseException:
             dropped = (copying.drop(manifest) for copying, manifest in staged.items())
             await asyncio.gather(*dropped, return_exceptions=True)
@@ -159,6 +174,19 @@ def _read(flushed: Flushed) -> defaultdict[NodeId, list[str]]:
     return found
 
 
+def _forgets(
+    session: SessionId, transfers: Iterable[Transfer], fresh: Iterable[Transfer]
+) -> Iterator[tuple[NodeId, Forget]]:
+    """Whoever is not read of a range has old rows there, which are not to come back."""
+    ranges: defaultdict[tuple[NodeId, TableId], list[Range]] = defaultdict(list)
+    for every, kept in zip(transfers, fresh, strict=True):
+        for node in every.sources:
+            if node not in kept.sources:
+                ranges[node, every.gained.table.id].append(every.gained.change.range)
+    for (node, table), found in sorted(ranges.items()):
+        yield node, Forget(session=session, table=table, ranges=coalesce(found))
+
+
 def _messages(session: Session, epoch: Epoch, files: Sequence[str]) -> Iterator[Repaired]:
     """As many as the files need, and one where there is none."""
     for start in range(0, max(len(files), 1), FILES_MAX):
@@ -173,13 +201,19 @@ def shared_by(metadata: ClusterMetadata, ranges: Iterable[Range]) -> Iterator[Ga
         tables = metadata.schema.tables_placed_by(key)
         for whole, group in metadata.placements.placed[key].write_groups():
             for part in intersections((whole,), listed):
-                yield from _shared(tables, part, group.owners)
+                yield from _shared(metadata, tables, part, group.owners)
 
 
-def _shared(tables: Iterable[Table], part: Range, owners: Owners) -> Iterator[Gained]:
-    change = RangeChange(range=part, before=tuple(sorted(owners)), after=tuple(sorted(owners)))
+def _shared(
+    metadata: ClusterMetadata, tables: Iterable[Table], part: Range, owners: Owners
+) -> Iterator[Gained]:
+    listed = tuple(sorted(owners))
     for table in tables:
-        yield from (Gained(table, change, NodeId(node)) for node in change.before)
+        keyspace = metadata.schema.find(table.keyspace)
+        assert keyspace is not None, table
+        wanted = keyspace.replication.copies
+        change = RangeChange(range=part, before=listed, after=listed, wanted=wanted)
+        yield from (Gained(table, change, NodeId(node)) for node in listed)
 
 
 def _silence(nodes: Iterable[NodeId]) -> str:

@@ -25,6 +25,7 @@ STAGING_PATH = "/internal/v1/staging"
 IMPORT_PATH = "/internal/v1/import"
 IMPORTED_PATH = "/internal/v1/imported"
 CLEANUP_PATH = "/internal/v1/cleanup"
+FORGET_PATH = "/internal/v1/forget"
 REPAIRED_PATH = "/internal/v1/repaired"
 SIZES_PATH = "/internal/v1/sizes"
 
@@ -121,12 +122,21 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     footer: str = ""
 
 
+class TableRanges(msgspec.Struct, frozen=True):
+    table: TableId
+    ranges: tuple[Range, ...]
+
+
 class FlushAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`epoch` is the watermark that was drained before the flush began."""
+    """`epoch` is the watermark that was drained before the flush began.
+
+    `old` is where the node has rows as they were before it was set back.
+    """
 
     node: int
     epoch: Epoch
     segments: tuple[SegmentFile, ...]
+    old: tuple[TableRanges, ...] = ()
 
 
 class Staging(Message, frozen=True):
@@ -188,17 +198,30 @@ class Cleanup(Message, frozen=True):
     wait_s: Wait = WAIT_S
 
 
-class CleanedTable(msgspec.Struct, frozen=True):
-    table: TableId
-    ranges: tuple[Range, ...]
-
-
 class CleanupAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What was deleted: the sub-ranges that the node neither reads nor writes."""
 
     node: int
     epoch: Epoch
-    deleted: tuple[CleanedTable, ...]
+    deleted: tuple[TableRanges, ...]
+
+
+class Forget(Message, frozen=True):
+    """Delete the old rows of a node that was set back: others have all that counts of these ranges.
+
+    What a node has forgotten once is not old any more, so that a message that comes late does no
+    harm to what was brought meanwhile.
+    """
+
+    session: SessionRef
+    table: TableRef
+    ranges: Ranges
+
+
+class ForgetAnswer(msgspec.Struct, frozen=True):
+    """Where there were old rows."""
+
+    ranges: tuple[Range, ...]
 
 
 class Repaired(Message, frozen=True):

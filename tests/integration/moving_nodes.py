@@ -8,14 +8,17 @@ from metadata.directory import NodeId
 from metadata.epoch import Epoch
 from metadata.tokens import FULL
 from sequences.ports import WorkError
-from services.http.data_messages import FlushAnswer, SegmentFile
+from services.http.data_messages import FlushAnswer, SegmentFile, TableRanges
 from store.failures import StoreError
 from store.imports import Staged
 from tests.store_model import scanned, store_in
 
 
 class StoreNodes:
-    """`metadata` is what every one of them has applied; those in `down` do not answer."""
+    """`metadata` is what every one of them has applied; those in `down` do not answer.
+
+    `old` is where a node has rows from before it was set back, by node and table.
+    """
 
     def __init__(self, root, metadata):
         self.root = root
@@ -25,6 +28,8 @@ class StoreNodes:
         self.flushed = []
         self.imports = {}
         self.covered = {}
+        self.old = {}
+        self.forgotten = []
 
     async def answering(self, nodes, _epoch):
         return set(nodes) - self.down
@@ -38,7 +43,12 @@ class StoreNodes:
             found += await self.stores[node].pin(wanted.session, table_id, wanted.ranges)
         self.flushed.append(node)
         files = tuple(self._described(node, segment) for segment in found)
-        return FlushAnswer(node=node, epoch=Epoch(self.metadata.epoch), segments=files)
+        old = tuple(
+            TableRanges(table, self.old[node, table])
+            for table in wanted.tables
+            if (node, table) in self.old
+        )
+        return FlushAnswer(node=node, epoch=Epoch(self.metadata.epoch), segments=files, old=old)
 
     async def staging(self, node, session):
         self._check(node, session)
@@ -75,6 +85,12 @@ class StoreNodes:
         table, paths = self.imports[node, name]
         found = await self.stores[node].segments(table, (FULL,))
         return tuple(self._described(node, item) for item in found if item.path in paths)
+
+    async def forget(self, node, wanted):
+        self._check(node, wanted.session)
+        await self.stores[node].cleanup(wanted.table, wanted.ranges)
+        self.old.pop((node, wanted.table), None)
+        self.forgotten.append((node, wanted.ranges))
 
     async def repaired(self, node, wanted):
         self._check(node, wanted.session)

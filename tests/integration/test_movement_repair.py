@@ -174,6 +174,79 @@ async def test_a_tombstone_stays_that_a_replacement_has_overtaken(warm_spark, tm
             assert [await nodes.rows(node, table) for node in (one, two, 5)] == [[], [], []]
 
 
+async def deleted_meanwhile(nodes, table, old_nodes):
+    """A row that was deleted and repaired away, and is still in the copies that came back."""
+    key, partitioner = "k", Partitioner.XXHASH64
+    old = row_of(table, partitioner, key, columns={"c_int": 1}, timestamp=1)
+    owners = nodes.metadata.placements.find(Simple(3).key).writers(old.token).owners
+    for node in owners[:old_nodes]:
+        await nodes.stores[node].put(table, [old])
+        nodes.old[node, table.id] = (FULL,)
+    kept = [
+        row_of(table, partitioner, f"k{number}", columns={"c_int": number}, timestamp=2)
+        for number in range(20)
+    ]
+    placement = nodes.metadata.placements.find(Simple(3).key)
+    for row in kept:
+        for node in placement.writers(row.token).owners:
+            if (node, table.id) not in nodes.old:
+                await nodes.stores[node].put(table, [row])
+    return old, owners, kept
+
+
+@ASYNC
+async def test_a_node_that_was_set_back_brings_back_nothing_that_was_deleted(warm_spark, tmp_path):
+    """The tombstone is gone, because all owners had it; then one of them became an old copy."""
+    async with store_nodes(tmp_path, cluster()) as nodes:
+        table, session = table_of(nodes.metadata), opened(nodes, (FULL,))
+        old, owners, kept = await deleted_meanwhile(nodes, table, 1)
+
+        await repairer(warm_spark, nodes).repair(nodes.metadata, session)
+
+        placement = nodes.metadata.placements.find(Simple(3).key)
+        for node in (1, 2, 3, 4):
+            held = await nodes.rows(node, table)
+            owned = [row for row in kept if node in placement.writers(row.token).owners]
+            assert {row.key for row in held} == {row.key for row in owned}, node
+        assert {node for node, _ in nodes.forgotten} == {owners[0]}
+        assert any(old.token in part for _, ranges in nodes.forgotten for part in ranges)
+
+
+@ASYNC
+async def test_old_rows_count_where_the_other_owners_are_too_few(warm_spark, tmp_path):
+    """Two of three came back as old copies: what both had acknowledged, nobody else may have."""
+    async with store_nodes(tmp_path, cluster()) as nodes:
+        table, session = table_of(nodes.metadata), opened(nodes, (FULL,))
+        old, owners, _ = await deleted_meanwhile(nodes, table, 2)
+
+        await repairer(warm_spark, nodes).repair(nodes.metadata, session)
+
+        for node in owners:
+            assert old in await nodes.rows(node, table), node
+        forgotten = [part for _, ranges in nodes.forgotten for part in ranges]
+        assert not any(old.token in part for part in forgotten)
+
+
+@ASYNC
+async def test_nothing_is_forgotten_before_all_is_staged(warm_spark, tmp_path):
+    async with store_nodes(tmp_path, cluster()) as nodes:
+        table, session = table_of(nodes.metadata), opened(nodes, (FULL,))
+        old, owners, _ = await deleted_meanwhile(nodes, table, 1)
+        staging = nodes.staging
+        (tmp_path / "full").write_text("")
+
+        async def staging_but_one(node, wanted):
+            found = await staging(node, wanted)
+            return str(tmp_path / "full" / "staged") if node == owners[1] else found
+
+        nodes.staging = staging_but_one
+        with pytest.raises(WorkError, match="full"):
+            await repairer(warm_spark, nodes).repair(nodes.metadata, session)
+
+        assert nodes.forgotten == []
+        assert await nodes.rows(owners[0], table) == [old]
+
+
 @ASYNC
 async def test_owners_are_told_where_there_is_no_table(warm_spark, tmp_path):
     """One of them may have been set back, and serve nothing before it is repaired."""

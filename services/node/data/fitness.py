@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 import structlog
@@ -10,6 +12,7 @@ import structlog
 from metadata.cluster import ClusterMetadata
 from metadata.directory import NodeId, NodeState
 from metadata.epoch import Epoch
+from metadata.schema import TableId
 from metadata.tokens import Range
 from services.http.problems import Code, ProblemError
 from services.http.reports import ReportAnswer
@@ -27,6 +30,10 @@ CREATE TABLE IF NOT EXISTS node_fitness (
     restored_at INTEGER NOT NULL,
     set_back INTEGER NOT NULL,
     repaired BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS node_forgotten (
+    table_id INTEGER PRIMARY KEY,
+    ranges BLOB NOT NULL
 );
 """
 
@@ -80,6 +87,21 @@ class Fitness:
         """How often rows were put here, of which the CMS remembers the most."""
         return await self._database.read(hot.writes)
 
+    async def old_rows(self, table: TableId, ranges: Iterable[Range]) -> tuple[Range, ...]:
+        """Where rows are as they were before this node was set back.
+
+        Of what was deleted since, the tombstone may be gone from all others.
+        """
+        if self._doubt is None or not self._doubt.set_back:
+            return ()
+        forgotten = await self._database.read(partial(_forgotten, table=table))
+        return without(ranges, (*self._doubt.repaired, *forgotten))
+
+    def check_known(self) -> None:
+        """Raise until it is known whether this node was set back."""
+        if self._doubt is not None and not self._doubt.set_back:
+            raise _doubtful(self._doubt)
+
     def check(self) -> None:
         """Raise while this node serves no data."""
         self._engine.check_trusted()
@@ -110,6 +132,16 @@ class Fitness:
 
         await self._database.write(work)
         self._doubt = doubt
+
+
+def note_forgotten(
+    connection: sqlite3.Connection, table: TableId, ranges: tuple[Range, ...]
+) -> None:
+    """In the transaction that deletes the old rows."""
+    whole = coalesced((*_forgotten(connection, table), *ranges))
+    connection.execute(
+        "INSERT OR REPLACE INTO node_forgotten VALUES (?, ?)", (table, msgspec.json.encode(whole))
+    )
 
 
 def check_member(metadata: ClusterMetadata, node: NodeId) -> None:
@@ -148,6 +180,14 @@ def _read(connection: sqlite3.Connection) -> _Doubt | None:
 
 def _write(connection: sqlite3.Connection, doubt: _Doubt | None) -> None:
     connection.execute("DELETE FROM node_fitness")
-    if doubt is not None:
+    if doubt is None:
+        connection.execute("DELETE FROM node_forgotten")
+    else:
         row = (doubt.restored_at, doubt.set_back, msgspec.json.encode(doubt.repaired))
         connection.execute("INSERT INTO node_fitness VALUES (1, ?, ?, ?)", row)
+
+
+def _forgotten(connection: sqlite3.Connection, table: TableId) -> tuple[Range, ...]:
+    query = "SELECT ranges FROM node_forgotten WHERE table_id = ?"
+    row = connection.execute(query, (table,)).fetchone()
+    return () if row is None else msgspec.json.decode(row[0], type=tuple[Range, ...])

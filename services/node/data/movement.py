@@ -14,11 +14,12 @@ from metadata.schema import Table, TableId
 from metadata.sessions import Purpose, Session
 from metadata.tokens import Range
 from services.http.data_messages import (
-    CleanedTable,
     Cleanup,
     CleanupAnswer,
     Flush,
     FlushAnswer,
+    Forget,
+    ForgetAnswer,
     Import,
     ImportAnswer,
     Imported,
@@ -29,11 +30,12 @@ from services.http.data_messages import (
     SizesAnswer,
     Staging,
     StagingAnswer,
+    TableRanges,
     TableSize,
 )
 from services.http.problems import Code, ProblemError
 from services.node.data.failures import told
-from services.node.data.fitness import Fitness
+from services.node.data.fitness import Fitness, note_forgotten
 from services.node.data.manifests import imported_segments, note_import
 from services.node.data.ownership import owned_of, written_of
 from services.node.data.paths import DataPaths
@@ -69,6 +71,7 @@ class Movement:
         self._fitness = fitness
         self._paths = paths
         self._permits = Permits(engine)
+        self._forgetting = asyncio.Lock()
 
     async def flush(self, wanted: Flush) -> FlushAnswer:
         """All that was let in to the ranges by versions older than `epoch`, in segments."""
@@ -79,7 +82,9 @@ class Movement:
         if session.purpose is Purpose.MOVEMENT:
             # Rows that a node has forgotten would be missing in the copy.
             self._fitness.check()
-        epochs, segments = [drained], list[Segment]()
+        else:
+            self._fitness.check_known()
+        epochs, segments, old = [drained], list[Segment](), list[TableRanges]()
         for table in self._tables(wanted.tables):
             found = await self._handed(session, wanted, table)
             if found is None:
@@ -87,8 +92,10 @@ class Movement:
             else:
                 epochs.append(found.epoch)
                 segments += found.segments
+            doubted = await self._fitness.old_rows(table.id, wanted.ranges)
+            old += [TableRanges(table.id, doubted)] if doubted else []
         files = tuple(map(self._paths.described, segments))
-        return FlushAnswer(node=node, epoch=min(epochs), segments=files)
+        return FlushAnswer(node=node, epoch=min(epochs), segments=files, old=tuple(old))
 
     async def _handed(self, session: Session, wanted: Flush, table: Table) -> Handed | None:
         """What an earlier try got: whatever came after START is written to the targets too.
@@ -174,11 +181,11 @@ class Movement:
         await self._drained(Epoch(wanted.session), wanted.wait_s)
         await self._released(wanted.ranges, deadline_s)
         _check_cleanup(self._metadata, wanted, node)
-        deleted: list[CleanedTable] = []
+        deleted: list[TableRanges] = []
         for table in self._metadata.schema.tables.values():
             ranges = await self._cleaned(wanted, table, node)
             if ranges:
-                deleted.append(CleanedTable(table.id, ranges))
+                deleted.append(TableRanges(table.id, ranges))
         return CleanupAnswer(node=node, epoch=self._metadata.epoch, deleted=tuple(deleted))
 
     async def _cleaned(self, wanted: Cleanup, table: Table, node: NodeId) -> tuple[Range, ...]:
@@ -196,6 +203,27 @@ class Movement:
         with told():
             await self._permits.run(check, partial(self._store.cleanup, table.id, ranges))
         return ranges
+
+    async def forget(self, wanted: Forget) -> ForgetAnswer:
+        """Delete old rows once; one at a time, so that nobody takes for old what came meanwhile."""
+        node = self._node()
+        await self._reached(Epoch(wanted.session))
+
+        def check(metadata: ClusterMetadata) -> None:
+            session = permitted(metadata, wanted.session, (Purpose.REPAIR,), wanted.ranges)
+            _check_named(session.nodes, node)
+            if _is_held(metadata, wanted.ranges):
+                raise _reserved(metadata.epoch, "repair them when it is retired")
+
+        check(self._metadata)
+        async with self._forgetting:
+            old = await self._fitness.old_rows(wanted.table, wanted.ranges)
+            if old:
+                effect = partial(self._store.cleanup, wanted.table, old)
+                note = partial(note_forgotten, table=wanted.table, ranges=old)
+                with told():
+                    await self._permits.run(check, effect, note)
+        return ForgetAnswer(old)
 
     async def repaired(self, wanted: Repaired) -> RepairedAnswer:
         # Whoever could undo it by the metadata of `epoch` is unknown here before that.
@@ -248,16 +276,24 @@ class Movement:
 
     async def _released(self, ranges: tuple[Range, ...], deadline_s: float) -> None:
         """Until no sequence has these ranges in hand."""
-        while any(held.overlaps(ranges) for held in self._metadata.locks.held.values()):
+        while _is_held(self._metadata, ranges):
             left_s = deadline_s - self._engine.following.clock()
             if left_s <= 0:
-                raise ProblemError(
-                    Code.RANGES_RESERVED,
-                    "A sequence has these ranges in hand: clean up when it is retired.",
-                    field="ranges",
-                    epoch=self._metadata.epoch,
-                )
+                raise _reserved(self._metadata.epoch, "clean up when it is retired")
             await self._engine.reached(Epoch(self._metadata.epoch + 1), left_s)
+
+
+def _is_held(metadata: ClusterMetadata, ranges: tuple[Range, ...]) -> bool:
+    return any(held.overlaps(ranges) for held in metadata.locks.held.values())
+
+
+def _reserved(epoch: Epoch, remedy: str) -> ProblemError:
+    return ProblemError(
+        Code.RANGES_RESERVED,
+        f"A sequence has these ranges in hand: {remedy}.",
+        field="ranges",
+        epoch=epoch,
+    )
 
 
 def _made(folder: Path) -> None:

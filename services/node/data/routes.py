@@ -5,6 +5,7 @@ from __future__ import annotations
 from services.http.data_messages import (
     CLEANUP_PATH,
     FLUSH_PATH,
+    FORGET_PATH,
     IMPORT_PATH,
     IMPORTED_PATH,
     REPAIRED_PATH,
@@ -14,6 +15,7 @@ from services.http.data_messages import (
     STAGING_PATH,
     Cleanup,
     Flush,
+    Forget,
     Import,
     Imported,
     Repaired,
@@ -114,6 +116,7 @@ def inner_routes(replica: Replica, movement: Movement) -> tuple[Route, ...]:
         asked_in_json(IMPORT_PATH, Import, movement.take_over),
         asked_in_json(IMPORTED_PATH, Imported, movement.imported),
         asked_in_json(CLEANUP_PATH, Cleanup, movement.cleanup),
+        asked_in_json(FORGET_PATH, Forget, movement.forget),
         asked_in_json(REPAIRED_PATH, Repaired, movement.repaired),
         asked_in_json(SIZES_PATH, Sizes, movement.sizes),
     )
