@@ -31,11 +31,9 @@ test: check setup-browser $(VENV)/.classes ## check, then run every test
 test-unit: setup ## run the quick tests: unit, tidy, scenarios, golden
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target quick-1 quick-2
 
-quick-1:
-	$(BIN)/pytest -q $(QUICK_1)
-
-quick-2:
-	$(BIN)/pytest -q $(QUICK_2)
+# Without plugins that take longer to import than most of these tests to run.
+quick-1 quick-2: quick-%:
+	$(BIN)/pytest -q -p no:schemathesis -p no:xdist -p no:cov $(QUICK_$*)
 
 test-matrix: setup ## kill everything in every moment of every sequence; MATRIX_TABLE=FILE for the table
 	MATRIX_CELLS=all $(BIN)/pytest -q -s tests/e2e/test_crash_matrix.py
