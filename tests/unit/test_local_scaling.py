@@ -9,10 +9,12 @@ import pytest
 from client.answers import Committed, Rejected
 from encoding.entries import EntryId
 from encoding.views import component_view
+from log.backoff import Backoff
 from metadata.directory import NodeId, NodeState
 from metadata.partitioners import Partitioner
 from metadata.schema import Simple
 from sequences.steps import due_step
+from services.local import scaling as scalings
 from services.local.looking import look, tokens_for
 from services.local.recipes import Servers
 from services.local.scaling import Scaling
@@ -306,7 +308,10 @@ class Offline(Scaling):
 
 
 @pytest.mark.parametrize("taken", [False, True])
-def test_a_wish_that_cannot_be_answered_for_now_is_granted_all_the_same(world, taken):
+def test_a_wish_that_cannot_be_answered_for_now_is_granted_all_the_same(world, taken, monkeypatch):
+    monkeypatch.setattr(scalings, "IDLE_S", 0.02)
+    monkeypatch.setattr(scalings, "BUSY_S", 0.02)
+    monkeypatch.setattr(scalings, "PAUSES", Backoff(first_s=0.02, last_s=0.1))
     found = world(2)
     offline, wish = Offline(found), Wish(id=uuid4(), nodes=3)
     make_wish(found.state, wish)
@@ -322,12 +327,12 @@ def test_a_wish_that_cannot_be_answered_for_now_is_granted_all_the_same(world, t
 
     async def granted():
         async with asyncio.TaskGroup() as group:
-            scaling = group.create_task(offline.run(None))
+            running = group.create_task(offline.run(None))
             with pytest.raises(TimeoutError):
-                await until(scaling.done, timeout_s=1.0)
+                await until(running.done, timeout_s=0.5)
             found.state.answer.rmdir()
             await until(is_answered, timeout_s=TIMEOUT_S)
-            scaling.cancel()
+            running.cancel()
 
     asyncio.run(granted())
 
