@@ -129,11 +129,15 @@ class Connection:
 
     async def probe(self, url: str, path: str, *, timeout_s: float) -> bool:
         """Whether this very address says yes, now."""
+        return await self.refusal(url, path, timeout_s=timeout_s) == ""
+
+    async def refusal(self, url: str, path: str, *, timeout_s: float) -> str | None:
+        """The code by which this very address says no, now; empty for a yes, None for no answer."""
         try:
             answer = await ask(self._session, url, Request(path=path), timeout_s=timeout_s)
         except LostError:
-            return False
-        return answer.status == OK
+            return None
+        return "" if answer.status == OK else problem_in(answer.body, answer.status).code or None
 
     async def _attempt(self, request: Request, url: str, timeout_s: float) -> _Tried:
         try:

@@ -231,10 +231,13 @@ def _say_running(state: StateDir, wanted: Wanted, *, as_json: bool) -> None:
 def _say(ready: Ready, state: StateDir, what: str, *, as_json: bool) -> None:
     if as_json:
         said = {"url": ready.url, "state_dir": str(state.path), "status": what}
-        print_json({**said, "waiting": list(ready.waiting)})
+        listed = {"waiting": list(ready.waiting), "unrepaired": list(ready.unrepaired)}
+        print_json({**said, **listed})
         return
     say(f"{what}: {ready.url}")
     if ready.waiting:
         joining = "joining now; `ringlog sequences --watch` shows how far they are."
         registered = "registered, owning nothing: joining takes a driver, so start with --driver."
         say(f"{', '.join(ready.waiting)}: {joining if ready.driven else registered}")
+    for name in ready.unrepaired:
+        say(f"{name}: was set back and serves no data before `ringlog repair {name}`.")

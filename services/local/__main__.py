@@ -31,7 +31,14 @@ def main() -> int:
 
 
 def _say_ready(ready: Ready) -> None:
-    say(Word(url=ready.url, waiting=ready.waiting, driven=ready.driven))
+    say(
+        Word(
+            url=ready.url,
+            waiting=ready.waiting,
+            driven=ready.driven,
+            unrepaired=ready.unrepaired,
+        )
+    )
 
 
 if __name__ == "__main__":

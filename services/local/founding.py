@@ -32,15 +32,20 @@ async def wait_until(
     *,
     give_up: Callable[[], str | None],
     timeout_s: float = READY_TIMEOUT_S,
-) -> None:
-    """Until every address says yes to `path`; `give_up` may say why that will not happen."""
+    but: str | None = None,
+) -> list[str]:
+    """Until every address says yes to `path`; `give_up` may say why that will not happen.
+
+    The answer is who says no by the code `but`, which is not waited for either.
+    """
     if not urls:
-        return
+        return []
     connection = Connection(urls, token=None, cluster=None, patience=ORDINARY)
     try:
         async with asyncio.timeout(timeout_s):
-            for url in urls:
-                await _wait_for(connection, url, path, give_up)
+            return [
+                url for url in urls if await _wait_for(connection, url, path, but, give_up) == but
+            ]
     except TimeoutError:
         raise LocalServerError(
             f"Not all of {', '.join(urls)} serve after {timeout_s:.0f} s: see the log files."
@@ -50,12 +55,18 @@ async def wait_until(
 
 
 async def _wait_for(
-    connection: Connection, url: str, path: str, give_up: Callable[[], str | None]
-) -> None:
-    while not await connection.probe(url, path, timeout_s=PROBE_TIMEOUT_S):
+    connection: Connection,
+    url: str,
+    path: str,
+    but: str | None,
+    give_up: Callable[[], str | None],
+) -> str | None:
+    enough = ("", but or "")
+    while (code := await connection.refusal(url, path, timeout_s=PROBE_TIMEOUT_S)) not in enough:
         if (sentence := give_up()) is not None:
             raise LocalServerError(sentence)
         await asyncio.sleep(PROBE_INTERVAL_S)
+    return code
 
 
 @contextlib.asynccontextmanager

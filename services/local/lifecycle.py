@@ -36,6 +36,7 @@ class Word(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str | None = None
     waiting: tuple[str, ...] = ()
     driven: bool = True
+    unrepaired: tuple[str, ...] = ()
     failure: str | None = None
     running: bool = False
 
@@ -137,4 +138,4 @@ def _ready_in(said: bytes, state: StateDir) -> Ready:
         raise AlreadyRunningError(word.failure or "")
     if word.url is None:
         raise LocalServerError(word.failure or "The supervisor did not say why it ended.")
-    return Ready(word.url, word.waiting, word.driven)
+    return Ready(word.url, word.waiting, word.driven, word.unrepaired)

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from services.http.problems import Code
 from services.local.failure import LocalServerError
 from services.local.fleet import Fleet
 from services.local.founding import wait_until
@@ -41,14 +42,27 @@ class Staff:
     def want(self, nodes: int) -> None:
         self.keep(msgspec.structs.replace(self.kept, nodes_wanted=nodes))
 
-    async def start_nodes(self, servers: Servers) -> None:
-        """Those that are new come one after another, so that their numbers follow their names."""
+    async def start_nodes(self, servers: Servers) -> tuple[str, ...]:
+        """Those that are new come one after another, so that their numbers follow their names.
+
+        The answer is who was set back and waits for a repair, which only a running cluster can do.
+        """
         for recipe in node_recipes(self._state, self.kept, servers):
             is_new = not (self._state.path / recipe.name).exists()
             self._fleet.start([recipe])
             if is_new:
                 await wait_until("/readyz", [recipe.url], give_up=self._fleet.give_up)
-        await wait_until("/readyz", list(self.kept.node_urls.values()), give_up=self._fleet.give_up)
+        nodes = self.kept.node_urls
+        unrepaired = await wait_until(
+            "/readyz",
+            list(nodes.values()),
+            give_up=self._fleet.give_up,
+            but=Code.NEEDS_REPAIR.value,
+        )
+        names = tuple(name for name, url in nodes.items() if url in unrepaired)
+        if names:
+            logger.warning("nodes need repair", names=names)
+        return names
 
     def begin_driver(self) -> None:
         """Start the driver, if there is to be one and it does not run yet."""

@@ -36,11 +36,15 @@ OPERATING_ROLES = ("admin", "operator")
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """Where the cluster serves, which of its nodes own nothing yet, and whether they will."""
+    """Where the cluster serves, which of its nodes own nothing yet, and whether they will.
+
+    `unrepaired` are nodes that were set back and serve nothing before they are repaired.
+    """
 
     url: str
     waiting: tuple[str, ...] = ()
     driven: bool = True
+    unrepaired: tuple[str, ...] = ()
 
 
 class Supervisor:
@@ -139,12 +143,12 @@ class Supervisor:
             await agree(client, member_names(kept.cms_urls), actor=ACTOR)
             await self._dismiss_left(client, staff)
             staff.begin_driver()
-            await staff.start_nodes(servers)
+            unrepaired = await staff.start_nodes(servers)
             nodes = staff.kept.node_urls
             waiting = await take_first_tokens(client, nodes.values(), actor=ACTOR)
         await staff.driver_ready()
         names = tuple(name for name, url in nodes.items() if url in waiting)
-        return Ready(kept.url, names, kept.driver)
+        return Ready(kept.url, names, kept.driver, unrepaired)
 
     async def _dismiss_left(self, client: Client, staff: Staff) -> None:
         """Those who left while nobody was there to stop them; started, they would come back."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import stat
 import urllib.request
@@ -85,6 +86,30 @@ def test_nodes_take_tokens_follow_die_and_come_back(place):
     assert "another --nodes" in place.run("up", "--nodes", "4", code=1).stderr
     place.run("down")
     assert place.living() == []
+
+
+def test_a_cluster_starts_with_a_node_that_was_set_back(place):
+    """Only a running cluster can repair it."""
+    place.json("up", "--detach", "--port", "0", "--nodes", "2", "--no-driver")
+    place.run("down")
+    state, copy = place.path / "node-2", place.path / "copy"
+    shutil.copytree(state, copy)
+    place.json("up", "--detach")
+    tip = committed(place, "forgotten")
+    eventually(lambda: {node["watermark"] for node in place.json("nodes")["nodes"]} == {tip})
+    place.run("down")
+    shutil.rmtree(state)
+    copy.rename(state)
+    place.json("up", "--detach")
+    eventually(lambda: place.json("status")["processes"][-1]["state"] != "ready")
+    place.run("down")
+
+    said = place.json("up", "--detach")
+
+    assert (said["status"], said["unrepaired"]) == ("ready", ["node-2"])
+    assert place.json("status")["processes"][-1]["state"] != "ready"
+    place.run("down")
+    assert "node-2: was set back" in place.run("up", "--detach").stdout
 
 
 def test_a_second_start_keeps_addresses_and_without_a_driver_more_nodes_stay_registered(place):
