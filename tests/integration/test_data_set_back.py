@@ -96,6 +96,23 @@ async def test_a_node_that_was_not_set_back_forgets_nothing(three):
     assert flushed["old"] == []
 
 
+async def test_a_node_that_was_repaired_meanwhile_forgets_nothing(three):
+    """Another driver was quicker between the look for old rows and their end."""
+    await filled(three)
+    session = await opened(three)
+
+    async def all_old(_table, _ranges):
+        return (FULL,)
+
+    three.nodes[2].plane.fitness.old_rows = all_old
+    forget = {"session": session, "table": 1, "ranges": WHOLE}
+
+    status, problem = await three.internal("forget", forget, 2)
+
+    assert (status, problem["code"]) == (409, "no_permit")
+    assert len(await keys(three, 2)) == 30
+
+
 async def test_nothing_is_forgotten_without_a_permit(three, tmp_path):
     await filled(three)
     await set_back(three, 3, tmp_path / "copy")

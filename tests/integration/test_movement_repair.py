@@ -178,7 +178,8 @@ async def deleted_meanwhile(nodes, table, old_nodes):
     """A row that was deleted and repaired away, and is still in the copies that came back."""
     key, partitioner = "k", Partitioner.XXHASH64
     old = row_of(table, partitioner, key, columns={"c_int": 1}, timestamp=1)
-    owners = nodes.metadata.placements.find(Simple(3).key).writers(old.token).owners
+    placement = nodes.metadata.placements.find(Simple(3).key)
+    owners = placement.writers(old.token).owners
     for node in owners[:old_nodes]:
         await nodes.stores[node].put(table, [old])
         nodes.old[node, table.id] = (FULL,)
@@ -186,7 +187,6 @@ async def deleted_meanwhile(nodes, table, old_nodes):
         row_of(table, partitioner, f"k{number}", columns={"c_int": number}, timestamp=2)
         for number in range(20)
     ]
-    placement = nodes.metadata.placements.find(Simple(3).key)
     for row in kept:
         for node in placement.writers(row.token).owners:
             if (node, table.id) not in nodes.old:

@@ -137,7 +137,13 @@ class Fitness:
 def note_forgotten(
     connection: sqlite3.Connection, table: TableId, ranges: tuple[Range, ...]
 ) -> None:
-    """In the transaction that deletes the old rows."""
+    """In the transaction that deletes the old rows; raises if they are not old any more.
+
+    Another repair may have ended meanwhile, and the node may have taken in new ones.
+    """
+    doubt = _read(connection)
+    if doubt is None or not doubt.set_back:
+        raise ProblemError(Code.NO_PERMIT, "This node is repaired: nothing that it has is old.")
     whole = coalesced((*_forgotten(connection, table), *ranges))
     connection.execute(
         "INSERT OR REPLACE INTO node_forgotten VALUES (?, ?)", (table, msgspec.json.encode(whole))

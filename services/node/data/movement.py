@@ -13,6 +13,7 @@ from metadata.epoch import Epoch
 from metadata.schema import Table, TableId
 from metadata.sessions import Purpose, Session
 from metadata.tokens import Range
+from sequences.disturbance import holder
 from services.http.data_messages import (
     Cleanup,
     CleanupAnswer,
@@ -212,7 +213,7 @@ class Movement:
         def check(metadata: ClusterMetadata) -> None:
             session = permitted(metadata, wanted.session, (Purpose.REPAIR,), wanted.ranges)
             _check_named(session.nodes, node)
-            if _is_held(metadata, wanted.ranges):
+            if holder(metadata, wanted.ranges) is not None:
                 raise _reserved(metadata.epoch, "repair them when it is retired")
 
         check(self._metadata)
@@ -276,15 +277,11 @@ class Movement:
 
     async def _released(self, ranges: tuple[Range, ...], deadline_s: float) -> None:
         """Until no sequence has these ranges in hand."""
-        while _is_held(self._metadata, ranges):
+        while holder(self._metadata, ranges) is not None:
             left_s = deadline_s - self._engine.following.clock()
             if left_s <= 0:
                 raise _reserved(self._metadata.epoch, "clean up when it is retired")
             await self._engine.reached(Epoch(self._metadata.epoch + 1), left_s)
-
-
-def _is_held(metadata: ClusterMetadata, ranges: tuple[Range, ...]) -> bool:
-    return any(held.overlaps(ranges) for held in metadata.locks.held.values())
 
 
 def _reserved(epoch: Epoch, remedy: str) -> ProblemError:
